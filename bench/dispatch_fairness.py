@@ -73,11 +73,11 @@ async def newcomers(installation: BenchInstallation, flood: int, seconds: float)
     try:
         for newcomer, person in others:
             await asyncio.sleep(RUN_SECONDS * 5)
-            before, asked = len(taken), time.perf_counter()
+            before, requested_at = len(taken), time.perf_counter()
             served = served_at[newcomer] = asyncio.get_running_loop().create_future()
             await put_in(queue, installation, [(newcomer, person)])
             jobs.append(await served - before)
-            waits.append(time.perf_counter() - asked)
+            waits.append(time.perf_counter() - requested_at)
     finally:
         stop.set()
         await asyncio.gather(*workers)

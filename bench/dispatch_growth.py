@@ -87,9 +87,9 @@ class Crowd:
 
     async def _call(self, worker: str, until: float, times: list[float]) -> None:
         while time.perf_counter() < until:
-            asked = time.perf_counter()
+            requested_at = time.perf_counter()
             lease = await self.queue.lease(self.criteria, worker)
-            times.append(time.perf_counter() - asked)
+            times.append(time.perf_counter() - requested_at)
             if lease is None:
                 raise RuntimeError("a lease found nothing in a full queue")
             await self.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))
@@ -101,10 +101,10 @@ class Crowd:
 
     async def ask_in_vain(self, calls: int) -> None:
         for _ in range(calls):
-            asked = time.perf_counter()
+            requested_at = time.perf_counter()
             if await self.queue.lease(self.strangers, "stranger") is not None:
                 raise RuntimeError("a worker was given a job of a workflow that is not its own")
-            self.empty.append(time.perf_counter() - asked)
+            self.empty.append(time.perf_counter() - requested_at)
 
     def median(self, slices: slice = slice(None)) -> float:
         return statistics.median(seconds for each in self.slices[slices] for seconds in each)

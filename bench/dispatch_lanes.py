@@ -66,9 +66,9 @@ class Form:
 
     async def _call(self, worker: str, until: float) -> None:
         while time.perf_counter() < until:
-            asked = time.perf_counter()
+            requested_at = time.perf_counter()
             lease = await self.queue.lease(self.criteria, worker)
-            self.times.append(time.perf_counter() - asked)
+            self.times.append(time.perf_counter() - requested_at)
             if lease is None:
                 raise RuntimeError("a lease found nothing in a full queue")
             await self.queue.close(DispatchEnd(lease.dispatch_id, "completed", lease.lease_token))

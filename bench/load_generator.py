@@ -63,7 +63,7 @@ class _Asker(asyncio.Protocol):
         if length is None or len(self._received) < head + 4 + int(length[1]):
             return
         now = time.perf_counter()
-        self._latencies.append(now - self._asked)
+        self._latencies.append(now - self._requested)
         self.refused += self._received[9:12] != b"200"
         self._received = b""
         if now < self._until:
@@ -78,7 +78,7 @@ class _Asker(asyncio.Protocol):
             self._ended.set_result(None)
 
     def _ask(self) -> None:
-        self._asked = time.perf_counter()
+        self._requested = time.perf_counter()
         self._transport.write(self._request)
 
 

@@ -27,7 +27,7 @@ STEPS, LEAVES = 3, 11
 TURN_SECONDS = 30.0
 TARGET_PERCENT = 15.0
 # As the first design has it, and for how many jobs.
-ASK_SECONDS, ASKED = 5.0, 3
+ASK_SECONDS, PIPELINE_LEAVES = 5.0, 3
 POLL_SECONDS = 0.1
 RUN_SECONDS = 120.0
 BASE, FIX = "bench-base", "bench-fix"
@@ -40,7 +40,7 @@ async def run(
     seconds: float,
     leaves: int = LEAVES,
     render_seconds: float = RENDER_SECONDS,
-    asked: int = ASKED,
+    pipeline_leaves: int = PIPELINE_LEAVES,
     ask_seconds: float = ASK_SECONDS,
 ) -> list[Result]:
     shares: dict[str, list[float]] = {"two": [], "in turns": [], "one": []}
@@ -60,20 +60,20 @@ async def run(
             for _ in rounds:
                 shares["in turns"].append(await _idle(product, watch, 2, leaves))
                 shares["one"].append(await _idle(product, watch, 1, max(1, leaves // 2)))
-            await _ask(product, asked, ask_seconds)
-            asking = watch.idle_percent(asked)
+            await _ask(product, pipeline_leaves, ask_seconds)
+            idle = watch.idle_percent(pipeline_leaves)
     two, in_turns, one = (statistics.median(share) for share in shares.values())
     unit = f"% idle between {render_seconds:g} s renders of a run, two jobs at once"
     return [
-        Result(name=name, value=two, unit=unit, peer=asking, target=TARGET_PERCENT),
+        Result(name=name, value=two, unit=unit, peer=idle, target=TARGET_PERCENT),
         Result(
             name=f"{name}.handed_in_turns",
             value=in_turns,
             unit="% idle, two jobs at once",
-            peer=asking,
+            peer=idle,
             target=TARGET_PERCENT,
         ),
-        Result(name=f"{name}.one_at_a_time", value=one, unit="% idle, one job at once", peer=asking),
+        Result(name=f"{name}.one_at_a_time", value=one, unit="% idle, one job at once", peer=idle),
     ]
 
 

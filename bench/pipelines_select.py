@@ -163,13 +163,13 @@ async def _tick(installation: BenchInstallation, count: Counter, runs: int) -> l
             started_at = time.perf_counter()
             await scheduler.advance_due(installation.pool)
             times.append(time.perf_counter() - started_at)
-        asked = await count.statements() - before
+        statements = await count.statements() - before
     times.sort()
     return [
         Result(name=f"{name}.look", value=read_statements / runs, unit=f"statements/run, {runs:,} are due once"),
         Result(
             name=f"{name}.idle_tick",
-            value=asked / IDLE_TICKS,
+            value=statements / IDLE_TICKS,
             unit=f"statements/tick, {runs:,} runs wait for their jobs",
             target=TICK_STATEMENTS,
             p50_ms=1000 * statistics.median(times),

@@ -37,9 +37,9 @@ class Worker:
 
     async def call(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        asked = time.perf_counter()
+        requested_at = time.perf_counter()
         status, response = await self.wire.ask("POST", f"/api/worker/{what}", json.dumps(body).encode(), headers)
-        self.latencies.append(time.perf_counter() - asked)
+        self.latencies.append(time.perf_counter() - requested_at)
         if status != 200:
             raise RuntimeError(f"{what} was answered {status}: {response.decode(errors='replace')}")
         return dict(json.loads(response))
@@ -89,13 +89,13 @@ async def drain(workers: Sequence[Worker], jobs: int, pid: int) -> dict[str, Any
     """Ends when each worker got the response that no job waits. That must not happen while jobs are left in the
     queue."""
     taken: list[str] = []
-    asked = idle = 0
+    requested_at = idle = 0
 
     async def work(worker: Worker) -> None:
-        nonlocal asked, idle
+        nonlocal requested_at, idle
         while True:
-            asked += 1
-            due = asked <= jobs
+            requested_at += 1
+            due = requested_at <= jobs
             job = await worker.poll()
             if job is None:
                 idle += due

@@ -129,7 +129,7 @@ async def _measure(
         resolved = ResolvedFilter(JobFilter.model_validate(wanted), searches_texts=True)
         return lambda: all_jobs.page(resolved, None, LIMIT)
 
-    asked: dict[str, Callable[[], Awaitable[object]]] = {
+    requests: dict[str, Callable[[], Awaitable[object]]] = {
         "": page(Filters()),
         ".far": page(Filters(), middle),
         ".search": page(of("unicorn")),
@@ -143,8 +143,8 @@ async def _measure(
         ".all.totals": lambda: all_jobs.totals(ResolvedFilter(JobFilter())),
     }
     results = []
-    for kind, ask in asked.items():
-        ours, peer = await _timed(ask, plain, seconds / len(asked))
+    for kind, ask in requests.items():
+        ours, peer = await _timed(ask, plain, seconds / len(requests))
         results.append(
             Result(
                 name=name + kind,

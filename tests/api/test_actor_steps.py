@@ -148,12 +148,12 @@ async def actor_runs_api(shared_actor_runs_api: ActorRunsApi) -> ActorRunsApi:
 async def test_a_callback_ends_the_job_and_makes_the_candidate(actor_runs_api: ActorRunsApi) -> None:
     actor_runs_api.replicate.scenario = Scenario(held=True)
     run = await actor_runs_api.begin(BASE, CHILD)
-    asked = await actor_runs_api.prediction(1)
-    assert asked["input"]["prompt"] == 'a gym, in "oil"'
-    assert asked["input"]["steps"] == 4
-    assert isinstance(asked["input"]["seed"], int)
+    prediction = await actor_runs_api.prediction(1)
+    assert prediction["input"]["prompt"] == 'a gym, in "oil"'
+    assert prediction["input"]["steps"] == 4
+    assert isinstance(prediction["input"]["seed"], int)
     assert await actor_runs_api.candidates(run) == []
-    await actor_runs_api.replicate.finish(asked["id"])
+    await actor_runs_api.replicate.finish(prediction["id"])
     again = await actor_runs_api.prediction(2)
     # The signed URL works without a key, and leads to the parent's image.
     parent = await actor_runs_api.catalog_api.client.get(again["input"]["image"])
@@ -201,9 +201,9 @@ async def test_a_task_of_a_run_is_shown_without_places_in_storage(actor_runs_api
     tasks = (await actor_runs_api.get("/api/task"))["items"]
     assert tasks[0]["job_id"] == leaf["job_id"]
     assert (await actor_runs_api.get(f"/api/task/{tasks[0]['task_id']}"))["payload"] == AGAIN
-    told = (await actor_runs_api.get(f"/api/candidates/{leaf['id']}/lineage"))["ancestors"]
-    assert [one["payload"] for one in told][1] == AGAIN
-    assert told[0]["payload"]["params"]["steps"] == 4
+    ancestors = (await actor_runs_api.get(f"/api/candidates/{leaf['id']}/lineage"))["ancestors"]
+    assert [one["payload"] for one in ancestors][1] == AGAIN
+    assert ancestors[0]["payload"]["params"]["steps"] == 4
 
 
 @pytest.mark.thorough

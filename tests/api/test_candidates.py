@@ -213,14 +213,14 @@ async def test_pairs_are_offered_until_all_are_compared_and_the_same_seed_repeat
     assert ids((await local_paused_run.get(local_paused_run.run("pair?seed=5")))["candidates"]) == ids(
         one["candidates"]
     )
-    asked = set()
+    pairs = set()
     for _ in range(6):
         pair = await local_paused_run.get(local_paused_run.run("pair?step=base"))
         left, right = ids(pair["candidates"])
-        asked.add(frozenset((left, right)))
+        pairs.add(frozenset((left, right)))
         assert (await local_paused_run.vote(UUID(left), UUID(right))).status_code == 201
-    assert len(asked) == 6
-    assert frozenset().union(*asked) == field
+    assert len(pairs) == 6
+    assert frozenset().union(*pairs) == field
     assert (await local_paused_run.get(local_paused_run.run("pair")))["candidates"] == []
     unknown = await local_paused_run.ask("GET", local_paused_run.run("pair?step=nowhere"))
     assert unknown.status_code == 422
@@ -324,12 +324,12 @@ async def test_an_export_has_every_file_by_step_and_describes_how_each_was_made(
     assert manifest["run"]["id"] == str(paused_run.tree.run_id)
     assert (manifest["run"]["seed"], manifest["run"]["variables"]) == (7, {})
     assert [step["slug"] for step in manifest["steps"]] == ["base", "fix", "upscale"]
-    told = {each["id"]: each for each in manifest["candidates"]}
-    assert list(told) == [str(base), str(child), str(gone)]
-    assert told[str(base)]["file"] == names[0]
-    assert told[str(base)]["elo"] == 1010
-    assert told[str(child)]["parent_id"] == str(base)
-    assert told[str(gone)]["file"] is None
+    lineage = {each["id"]: each for each in manifest["candidates"]}
+    assert list(lineage) == [str(base), str(child), str(gone)]
+    assert lineage[str(base)]["file"] == names[0]
+    assert lineage[str(base)]["elo"] == 1010
+    assert lineage[str(child)]["parent_id"] == str(base)
+    assert lineage[str(gone)]["file"] is None
     assert "tenants/" not in json.dumps(manifest)
 
 
@@ -431,10 +431,10 @@ async def test_lineage_shows_how_each_ancestor_was_made_from_the_first_step_on(l
     base = await local_paused_run.tree.candidate()
     child = await local_paused_run.tree.candidate(base)
     leaf = await local_paused_run.tree.candidate(child)
-    told = await local_paused_run.get(f"/api/candidates/{leaf}/lineage")
-    assert [each["candidate_id"] for each in told["ancestors"]] == [str(base), str(child), str(leaf)]
-    assert [each["step"]["slug"] for each in told["ancestors"]] == ["base", "fix", "upscale"]
-    assert told["ancestors"][0]["seed"] == (await local_paused_run.tree.row(base))["seed"]
+    lineage = await local_paused_run.get(f"/api/candidates/{leaf}/lineage")
+    assert [each["candidate_id"] for each in lineage["ancestors"]] == [str(base), str(child), str(leaf)]
+    assert [each["step"]["slug"] for each in lineage["ancestors"]] == ["base", "fix", "upscale"]
+    assert lineage["ancestors"][0]["seed"] == (await local_paused_run.tree.row(base))["seed"]
 
 
 async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_counts_in_the_budget_of_the_run(

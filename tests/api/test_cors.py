@@ -12,13 +12,13 @@ from tests.support.http.accounts import PASSWORD, People
 from tests.support.http.catalog_api import MP4, CatalogApi
 from tests.support.http.responses import assert_refused
 
-ASKED = "authorization, content-type, idempotency-key"
+REQUESTED = "authorization, content-type, idempotency-key"
 OTHER = "https://evil.example.com"
 
 
 def preflight(client: httpx.AsyncClient, path: str, origin: str = SHOP, **headers: str) -> httpx.Request:
-    asked = {"access-control-request-method": "POST", "access-control-request-headers": ASKED}
-    return client.build_request("OPTIONS", path, headers={"origin": origin, **asked, **headers})
+    preflighted = {"access-control-request-method": "POST", "access-control-request-headers": REQUESTED}
+    return client.build_request("OPTIONS", path, headers={"origin": origin, **preflighted, **headers})
 
 
 def allowed(response: httpx.Response) -> str | None:
@@ -75,7 +75,7 @@ async def test_a_preflight_request_needs_no_credentials_and_has_no_body_limit(st
         response = await strict_client.send(preflight(strict_client, path, **{"content-length": "0"}))
         assert (response.status_code, response.content) == (204, b"")
         assert allowed(response) == SHOP
-        assert response.headers["access-control-allow-headers"] == ASKED
+        assert response.headers["access-control-allow-headers"] == REQUESTED
         assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(
             response.headers["access-control-allow-methods"].split(", ")
         )
@@ -117,8 +117,8 @@ async def test_every_origin_may_call_if_the_settings_allow_it(started: Started) 
         response = await client.get("/api/me", headers=person.headers | {"origin": OTHER})
         assert (response.status_code, allowed(response)) == (200, "*")
         assert "access-control-allow-credentials" not in response.headers
-        asked = await client.send(preflight(client, "/api/me", OTHER))
-        assert (asked.status_code, allowed(asked)) == (204, "*")
+        preflighted = await client.send(preflight(client, "/api/me", OTHER))
+        assert (preflighted.status_code, allowed(preflighted)) == (204, "*")
 
 
 async def test_no_origin_is_allowed_without_the_setting(client: httpx.AsyncClient) -> None:
@@ -131,8 +131,8 @@ async def test_no_origin_is_allowed_without_the_setting(client: httpx.AsyncClien
 async def test_routes_of_workers_and_providers_have_no_cors_headers(strict_client: httpx.AsyncClient) -> None:
     for path in ("/api/worker/poll", "/api/webhooks/replicate/none", "/metrics"):
         response = await strict_client.get(path, headers={"origin": SHOP})
-        asked = await strict_client.send(preflight(strict_client, path))
-        assert (allowed(response), allowed(asked)) == (None, None)
+        preflighted = await strict_client.send(preflight(strict_client, path))
+        assert (allowed(response), allowed(preflighted)) == (None, None)
 
 
 async def test_a_page_uploads_and_reads_files_of_local_storage(
@@ -144,10 +144,10 @@ async def test_a_page_uploads_and_reads_files_of_local_storage(
     created = await catalog_api.made("/api/videos/uploads", declared, person=person)
     upload = created["upload"]
     names = ", ".join(name.lower() for name in upload["headers"])
-    asked = await strict_client.send(
+    preflighted = await strict_client.send(
         preflight(strict_client, upload["url"], **{"access-control-request-headers": names})
     )
-    assert (asked.status_code, asked.headers["access-control-allow-headers"]) == (204, names)
+    assert (preflighted.status_code, preflighted.headers["access-control-allow-headers"]) == (204, names)
     stored = await strict_client.put(upload["url"], content=MP4, headers={**upload["headers"], "origin": SHOP})
     assert (stored.status_code, allowed(stored)) == (200, SHOP)
     confirm = await catalog_api.call("POST", f"/api/videos/uploads/{created['file']['id']}/confirm", {}, person=person)

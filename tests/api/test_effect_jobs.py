@@ -321,19 +321,19 @@ async def test_a_file_of_another_user_is_refused_like_a_missing_file(catalog_api
         video, file_id = await catalog_api.video(stranger), await catalog_api.file(stranger)
         theirs = await catalog_api.try_submit(ann, effect, video_id=video)
         missing = await catalog_api.try_submit(ann, effect, video_id=str(uuid7()))
-        assert _said(theirs, "video_id") == _said(missing, "video_id")
+        assert _errors_of(theirs, "video_id") == _errors_of(missing, "video_id")
         theirs = await catalog_api.try_submit(ann, effect, input_file_id=file_id)
         missing = await catalog_api.try_submit(ann, effect, input_file_id=str(uuid7()))
-        assert _said(theirs, "input_file_id") == _said(missing, "input_file_id")
+        assert _errors_of(theirs, "input_file_id") == _errors_of(missing, "input_file_id")
         payloads = [{"prompt": "x", "overlay": other} for other in (file_id, str(uuid7()), catalog_api.asset)]
         responses = [
             await catalog_api.try_submit(ann, effect, input_file_id=mine, input_payload=each) for each in payloads
         ]
-        assert len({str(_said(response, "input_payload.overlay")) for response in responses}) == 1
+        assert len({str(_errors_of(response, "input_payload.overlay")) for response in responses}) == 1
     assert (await catalog_api.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
 
 
-def _said(response: httpx.Response, field: str) -> list[dict[str, str]]:
+def _errors_of(response: httpx.Response, field: str) -> list[dict[str, str]]:
     return list(assert_refused(response, 422, "invalid_request", field)["errors"])
 
 

@@ -245,21 +245,21 @@ async def test_a_list_of_effects_needs_the_same_number_of_queries_at_any_length(
 ) -> None:
     from callsheet.plumbing.database.sql import Statement
 
-    asked: list[str] = []
+    statements: list[str] = []
     rows = Statement.rows
 
     async def counted(self: Statement, *args: Any, **values: Any) -> Any:
-        asked.append(self.name)
+        statements.append(self.name)
         return await rows(self, *args, **values)
 
     for _ in range(3):
         await catalog_api.effect()
     monkeypatch.setattr(Statement, "rows", counted)
     for limit in (1, 3):
-        asked.clear()
+        statements.clear()
         items = (await catalog_api.client.get(f"/api/effects?limit={limit}", headers=ann.headers)).json()["items"]
         assert len(items) == limit
-        assert [name for name in asked if name in ("list_published", "capacity", "route_loads")] == [
+        assert [name for name in statements if name in ("list_published", "capacity", "route_loads")] == [
             "list_published",
             "capacity",
             "route_loads",

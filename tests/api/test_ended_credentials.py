@@ -44,14 +44,14 @@ class SignedInUser:
         """What the command line works with."""
         return UserManagement(self.plane.databases, self.plane.keys)
 
-    async def asked(self, method: str, path: str, headers: dict[str, str], **body: object) -> httpx.Response:
+    async def ask(self, method: str, path: str, headers: dict[str, str], **body: object) -> httpx.Response:
         response = await self.client.request(method, path, headers=headers, **({"json": body} if body else {}))
         assert response.is_success, response.text
         return response
 
 
 async def disable_user(signed_in_user: SignedInUser) -> None:
-    await signed_in_user.asked("POST", f"{signed_in_user.of_ann}/disable", signed_in_user.operator.headers)
+    await signed_in_user.ask("POST", f"{signed_in_user.of_ann}/disable", signed_in_user.operator.headers)
 
 
 async def disable_user_by_command(signed_in_user: SignedInUser) -> None:
@@ -59,7 +59,7 @@ async def disable_user_by_command(signed_in_user: SignedInUser) -> None:
 
 
 async def disable_tenant(signed_in_user: SignedInUser) -> None:
-    await signed_in_user.asked(
+    await signed_in_user.ask(
         "POST", f"/api/admin/tenants/{signed_in_user.ann.tenant.id}/disable", signed_in_user.operator.headers
     )
 
@@ -69,11 +69,11 @@ async def disable_tenant_by_command(signed_in_user: SignedInUser) -> None:
 
 
 async def delete_user(signed_in_user: SignedInUser) -> None:
-    await signed_in_user.asked("DELETE", signed_in_user.of_ann, signed_in_user.operator.headers)
+    await signed_in_user.ask("DELETE", signed_in_user.of_ann, signed_in_user.operator.headers)
 
 
-async def make_operator(signed_in_user: SignedInUser) -> None:
-    await signed_in_user.asked("PUT", f"{signed_in_user.of_ann}/role", signed_in_user.operator.headers, role="operator")
+async def promote_to_operator(signed_in_user: SignedInUser) -> None:
+    await signed_in_user.ask("PUT", f"{signed_in_user.of_ann}/role", signed_in_user.operator.headers, role="operator")
 
 
 async def set_password_by_command(signed_in_user: SignedInUser) -> None:
@@ -81,25 +81,23 @@ async def set_password_by_command(signed_in_user: SignedInUser) -> None:
 
 
 async def set_password_by_link(signed_in_user: SignedInUser) -> None:
-    made = await signed_in_user.asked(
-        "POST", f"{signed_in_user.of_ann}/password-reset", signed_in_user.operator.headers
-    )
+    made = await signed_in_user.ask("POST", f"{signed_in_user.of_ann}/password-reset", signed_in_user.operator.headers)
     token = made.json()["link"].rpartition("/")[2]
-    await signed_in_user.asked("POST", f"/api/password-resets/{token}", {}, password=CHANGED)
+    await signed_in_user.ask("POST", f"/api/password-resets/{token}", {}, password=CHANGED)
 
 
 async def change_password(signed_in_user: SignedInUser) -> None:
     body = {"current_password": PASSWORD, "new_password": CHANGED}
-    await signed_in_user.asked("POST", "/api/me/password", signed_in_user.session, **body)
+    await signed_in_user.ask("POST", "/api/me/password", signed_in_user.session, **body)
 
 
 async def revoke_key(signed_in_user: SignedInUser) -> None:
-    [key] = (await signed_in_user.asked("GET", "/api/keys", signed_in_user.ann.headers)).json()["items"]
-    await signed_in_user.asked("DELETE", f"/api/keys/{key['id']}", signed_in_user.session)
+    [key] = (await signed_in_user.ask("GET", "/api/keys", signed_in_user.ann.headers)).json()["items"]
+    await signed_in_user.ask("DELETE", f"/api/keys/{key['id']}", signed_in_user.session)
 
 
 async def sign_out(signed_in_user: SignedInUser) -> None:
-    await signed_in_user.asked("POST", "/api/auth/logout", signed_in_user.session)
+    await signed_in_user.ask("POST", "/api/auth/logout", signed_in_user.session)
 
 
 # What still works afterwards.
@@ -109,7 +107,7 @@ ENDS: dict[Callable[[SignedInUser], Awaitable[None]], set[str]] = {
     disable_tenant: set(),
     disable_tenant_by_command: set(),
     delete_user: set(),
-    make_operator: set(),
+    promote_to_operator: set(),
     set_password_by_command: set(),
     set_password_by_link: set(),
     change_password: {"session"},

@@ -149,14 +149,16 @@ async def test_jobs_above_the_concurrency_limit_are_queued_and_return_their_resu
 ) -> None:
     copy, at_once = actor_harness.actors["copy"], 4
     copy.gate.clear()
-    asked = [asyncio.create_task(generate(actor_harness, ann, "copy", {"product": LAMP})) for _ in range(at_once + 2)]
+    requests = [
+        asyncio.create_task(generate(actor_harness, ann, "copy", {"product": LAMP})) for _ in range(at_once + 2)
+    ]
 
     async def are_all_accepted() -> bool:
-        return len((await actor_harness.ask(ann, "GET", "/api/task")).json()["items"]) == len(asked)
+        return len((await actor_harness.ask(ann, "GET", "/api/task")).json()["items"]) == len(requests)
 
     await until(are_all_accepted)
     copy.gate.set()
-    jobs = [(await response).json() for response in asked]
+    jobs = [(await response).json() for response in requests]
     assert {job["status"] for job in jobs} == {"completed"}
     queued = [job for job in jobs if "pending>queued" in await steps(actor_harness, ann, job)]
     assert len(queued) == 2

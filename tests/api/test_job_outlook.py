@@ -124,15 +124,15 @@ async def test_a_running_job_shows_progress_and_its_image(worker_harness: Worker
     leased = await worker.job()
     await worker.heartbeat(leased, run_started=True)
     assert (await worker_harness.shown(ann, job["id"]))["progress"] is None
-    told = {"percent": 50, "message": "sampling", "elapsed_ms": 20_000}
-    assert (await worker.heartbeat(leased, progress=told)).status_code == 200
+    progress = {"percent": 50, "message": "sampling", "elapsed_ms": 20_000}
+    assert (await worker.heartbeat(leased, progress=progress)).status_code == 200
 
-    async def said() -> bool:
+    async def has_progress() -> bool:
         return (await worker_harness.shown(ann, job["id"]))["progress"] is not None
 
-    await until(said)
+    await until(has_progress)
     shown = await worker_harness.shown(ann, job["id"])
-    assert {name: shown["progress"][name] for name in told} == told
+    assert {name: shown["progress"][name] for name in progress} == progress
     assert shown["progress"]["preview_url"] is None
     # From what the worker says, not from the average.
     assert 10 < shown["eta_seconds"] <= 20
@@ -156,10 +156,10 @@ async def test_an_ended_job_has_no_outlook_and_needs_no_query_to_central(
     else:
         await worker_harness.jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
 
-    async def asked(*_: object) -> None:
+    async def fail_if_called(*_: object) -> None:
         raise AssertionError("central was asked")
 
-    monkeypatch.setattr(Positions, "of_jobs", asked)
+    monkeypatch.setattr(Positions, "of_jobs", fail_if_called)
     shown = await worker_harness.shown(ann, job["id"])
     assert shown["status"] == ended
     assert all(shown[name] is None for name in (*OUTLOOK, "why_waiting", "progress"))

@@ -108,9 +108,9 @@ async def test_a_job_that_has_not_ended_is_not_deleted(ann: MediaApi) -> None:
 async def test_a_file_that_a_video_shows_stays_when_its_job_is_deleted(ann: MediaApi) -> None:
     video = await ann.video()
     [output] = await ann.run(video, CLIP + b"made")
-    job_id = (await ann.look(video))["job_id"]
+    job_id = (await ann.get_video(video))["job_id"]
     assert (await ann.ask("DELETE", f"/api/ai-jobs/{job_id}")).status_code == 204
-    shown = await ann.look(video)
+    shown = await ann.get_video(video)
     assert (shown["status"], shown["processed_file_id"]) == ("completed", str(output.file_id))
     assert (await ann.jobs_api.client.get(shown["processed_file_url"])).content == CLIP + b"made"
 

@@ -157,8 +157,8 @@ async def test_parallel_logins_from_many_ip_addresses_get_one_attempt_each(
     limited_plane: ControlPlane, limited_client: httpx.AsyncClient
 ) -> None:
     person, addresses = await people_of(limited_plane).user(), [new_ip_address() for _ in range(8)]
-    asked = [guess(limited_client, person.user.email, address) for address in addresses for _ in range(3)]
-    statuses = Counter(response.status_code for response in await asyncio.gather(*asked))
+    guesses = [guess(limited_client, person.user.email, address) for address in addresses for _ in range(3)]
+    statuses = Counter(response.status_code for response in await asyncio.gather(*guesses))
     # Four before the account was slowed down, at most one per IP address after that.
     assert statuses.keys() == {401, 429}
     assert 8 <= statuses[401] <= 4 + 8
@@ -284,15 +284,15 @@ async def test_names_of_accounts_are_not_stored_with_login_attempts(
 @pytest.fixture
 def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every hash that argon2 was asked about."""
-    asked: list[str] = []
+    guesses: list[str] = []
     verify: Callable[..., Any] = PasswordHasher.verify
 
     def record(hasher: PasswordHasher, password_hash: str, password: bytes) -> Any:
-        asked.append(password_hash)
+        guesses.append(password_hash)
         return verify(hasher, password_hash, password)
 
     monkeypatch.setattr(PasswordHasher, "verify", record)
-    return asked
+    return guesses
 
 
 @pytest.mark.parametrize("known", [True, False, "disabled"])

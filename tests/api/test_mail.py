@@ -126,11 +126,11 @@ async def test_an_invitation_and_a_new_password_arrive_by_mail(mail_harness: Mai
     assert mail_harness.operator.tenant.name in server.text()
     assert (await mail_harness.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
 
-    asked = [
+    responses = [
         await mail_harness.client.post("/api/password-resets", json={"email": email})
         for email in (f"{uuid4().hex}@example.com", mail_harness.new.title())
     ]
-    assert {(response.status_code, response.text) for response in asked} == {(202, asked[0].text)}
+    assert {(response.status_code, response.text) for response in responses} == {(202, responses[0].text)}
     await until(lambda: _is(len(server.mails) == 2))
     assert server.mails[-1]["To"] == mail_harness.new
     token = server.link().rpartition("/")[2]

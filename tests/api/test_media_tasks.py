@@ -37,7 +37,7 @@ async def running_service() -> AsyncIterator[MediaService]:
 def service(running_service: MediaService) -> MediaService:
     running_service.outputs = [running_service.file("picture.png", PNG)]
     running_service.faults.clear()
-    running_service.asked.clear()
+    running_service.requests.clear()
     return running_service
 
 
@@ -80,7 +80,7 @@ async def ann(configured_actor_harness: ActorHarness) -> Person:
     return await configured_actor_harness.person("pool_2")
 
 
-def asked(provider: str, **payload: Any) -> dict[str, Any]:
+def request_of(provider: str, **payload: Any) -> dict[str, Any]:
     return {"provider": provider, "action_type": "txt2img", "prompt": "a lighthouse", **payload}
 
 
@@ -89,7 +89,9 @@ async def test_an_image_task_delivers_a_file_of_the_user(
     configured_actor_harness: ActorHarness, ann: Person, service: MediaService, provider: str
 ) -> None:
     params = {"width": 512, "height": 512}
-    task = await configured_actor_harness.submit(ann, "media", asked(provider, params=params, workflow_run_id="run-1"))
+    task = await configured_actor_harness.submit(
+        ann, "media", request_of(provider, params=params, workflow_run_id="run-1")
+    )
     shown = await configured_actor_harness.ended(ann, task)
     result = shown["result"]
     assert (result["data"]["provider"], result["data"]["action"]) == (provider, "txt2img")
@@ -108,8 +110,8 @@ async def test_the_actor_media_accepts_the_name_that_older_clients_send(
 ) -> None:
     payload = {"provider": "leonardo", "action_type": "txt2img", "prompt": "a lighthouse"}
     body = {"payload": payload, "idempotency_key": "alias"}
-    asked = await configured_actor_harness.ask(ann, "POST", "/api/task", {**body, "task_type": "media_generation"})
-    assert (asked.status_code, asked.json()["actor"], asked.json()["cost"]) == (201, "media", COST)
+    request_of = await configured_actor_harness.ask(ann, "POST", "/api/task", {**body, "task_type": "media_generation"})
+    assert (request_of.status_code, request_of.json()["actor"], request_of.json()["cost"]) == (201, "media", COST)
     # The alias and the name mean the same actor, in either field.
     for names in (
         {"actor": "media", "task_type": "media_generation"},
@@ -117,9 +119,9 @@ async def test_the_actor_media_accepts_the_name_that_older_clients_send(
         {"actor": "media_generation", "task_type": "media"},
     ):
         again = await configured_actor_harness.ask(ann, "POST", "/api/task", {**body, **names})
-        assert (again.status_code, again.json()["task_id"]) == (200, asked.json()["task_id"])
+        assert (again.status_code, again.json()["task_id"]) == (200, request_of.json()["task_id"])
     listed = (await configured_actor_harness.ask(ann, "GET", "/api/task?actor=media_generation")).json()["items"]
-    assert asked.json()["task_id"] in [task["task_id"] for task in listed]
+    assert request_of.json()["task_id"] in [task["task_id"] for task in listed]
     other = await configured_actor_harness.ask(
         ann, "POST", "/api/task", {**body, "actor": "copy", "task_type": "media_generation"}
     )
@@ -132,7 +134,7 @@ async def test_a_busy_service_is_retried_and_the_task_is_charged_once(
 ) -> None:
     service.faults["submit"] = [responding(503, {"error": "busy"})]
     shown = await configured_actor_harness.ended(
-        ann, await configured_actor_harness.submit(ann, "media", asked("leonardo"))
+        ann, await configured_actor_harness.submit(ann, "media", request_of("leonardo"))
     )
     assert (shown["retry_count"], service.count("submit")) == (1, 2)
     assert await configured_actor_harness.balance(ann) == 100 - COST
@@ -143,7 +145,7 @@ async def test_a_page_instead_of_an_image_fails_the_task_and_gives_the_tokens_ba
 ) -> None:
     service.outputs = [service.file("picture.png", HTML)]
     shown = await configured_actor_harness.ended(
-        ann, await configured_actor_harness.submit(ann, "media", asked("leonardo")), "failed"
+        ann, await configured_actor_harness.submit(ann, "media", request_of("leonardo")), "failed"
     )
     assert (shown["error"]["type"], shown["retry_count"]) == ("output_not_media", 0)
     full = await configured_actor_harness.jobs_api.full_error(ann, shown["job_id"])
@@ -159,10 +161,10 @@ async def test_g10_a_payload_that_no_provider_takes_is_refused_by_field_and_cost
 ) -> None:
     for payload, field in (
         ({}, "payload.action_type"),
-        (asked("nobody"), "payload.provider"),
-        (asked("replicate", action_type="sing"), "payload.action_type"),
-        (asked("leonardo", params={"width": 1}), "payload.params.width"),
-        (asked("comfyui", action_type="effect", params={"effect": "nothing-like-it"}), "payload.params.effect"),
+        (request_of("nobody"), "payload.provider"),
+        (request_of("replicate", action_type="sing"), "payload.action_type"),
+        (request_of("leonardo", params={"width": 1}), "payload.params.width"),
+        (request_of("comfyui", action_type="effect", params={"effect": "nothing-like-it"}), "payload.params.effect"),
     ):
         problem = (await configured_actor_harness.try_submit(ann, "media", payload)).json()
         assert (problem["status"], problem["errors"][0]["field"]) == (422, field), problem
@@ -180,9 +182,11 @@ async def test_a_comfyui_task_becomes_the_job_of_an_effect_for_an_engine_worker(
         ({"params": {**params, "style": "baroque"}}, "payload.params.style"),
         ({"params": {**params, "input_file_id": None}}, "payload.params.input_file_id"),
     ):
-        payload = asked("comfyui", action_type="effect", params=params) | wrong
+        payload = request_of("comfyui", action_type="effect", params=params) | wrong
         assert_refused(await configured_actor_harness.try_submit(ann, "media", payload), 422, "invalid_request", field)
-    task = await configured_actor_harness.submit(ann, "media", asked("comfyui", action_type="effect", params=params))
+    task = await configured_actor_harness.submit(
+        ann, "media", request_of("comfyui", action_type="effect", params=params)
+    )
     assert task["cost"] == 7
     secret = FleetApi(configured_actor_harness.plane, configured_actor_harness.jobs_api).secret["x-fleet-secret"]
     worker = await ScriptedWorker(configured_actor_harness.client, "engine-1").register(

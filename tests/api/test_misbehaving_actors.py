@@ -18,7 +18,7 @@ from tests.support.http.actor_harness import ActorHarness
 from tests.support.waiting import until
 
 ECHO_COST = 3
-Answer = Callable[[Task], Mapping[str, Any]]
+Response = Callable[[Task], Mapping[str, Any]]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def ann(actor_harness: ActorHarness) -> Person:
 
 
 async def played(
-    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, response: Answer, status: str
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, response: Response, status: str
 ) -> dict[str, Any]:
     """A task whose actor returns this; the same worker runs another task afterwards."""
     with monkeypatch.context() as patched:
@@ -88,7 +88,7 @@ def _exits(task: Task) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("response", [_gives_up, _exits])
 async def test_an_actor_that_raises_cancel_or_exit_fails_only_its_own_task(
-    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, response: Answer
+    actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch, response: Response
 ) -> None:
     shown = await played(actor_harness, ann, monkeypatch, response, "failed")
     assert shown["error"]["type"] == "actor_error"
@@ -117,11 +117,11 @@ async def test_unwritable_progress_is_dropped_and_the_lease_is_kept(
         painter.tasks[-1].report_progress(percent, message)
         painter.tasks[-1].report_progress(25.0, "Mixing colours")
 
-    async def is_said() -> bool:
+    async def is_shown() -> bool:
         progress = (await actor_harness.get(ann, task))["progress"]
         return progress is not None and progress["message"] == "Mixing colours"
 
-    await until(is_said)
+    await until(is_shown)
     painter.gate.set()
     assert (await actor_harness.ended(ann, task))["retry_count"] == 0
 

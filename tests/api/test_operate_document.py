@@ -21,10 +21,10 @@ def rows_under(heading: str) -> dict[str, str]:
 
 
 async def test_the_page_names_every_loop_and_how_often_it_runs(strict_plane: ControlPlane) -> None:
-    told = rows_under("What runs in the background")
-    assert told.keys() == {loop.name for loop in strict_plane.loops}
+    rows = rows_under("What runs in the background")
+    assert rows.keys() == {loop.name for loop in strict_plane.loops}
     for loop in strict_plane.loops:
-        assert spoken(loop.interval_seconds) in told[loop.name]
+        assert spoken(loop.interval_seconds) in rows[loop.name]
 
 
 def spoken(seconds: float) -> str:

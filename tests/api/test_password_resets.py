@@ -165,10 +165,10 @@ async def test_a_request_for_a_reset_does_not_show_who_has_an_account(client: ht
 async def test_requests_for_a_reset_are_limited_by_email_address_and_by_ip_address(
     strict_client: httpx.AsyncClient,
 ) -> None:
-    async def asked(email: str, address: str) -> int:
+    async def status_of_reset(email: str, address: str) -> int:
         forwarded = {"x-forwarded-for": address}
         return (await strict_client.post("/api/password-resets", json={"email": email}, headers=forwarded)).status_code
 
     email, address = f"{uuid4()}@example.com", new_ip_address()
-    assert [await asked(email, new_ip_address()) for _ in range(4)] == [202, 202, 202, 429]
-    assert [await asked(f"{uuid4()}@example.com", address) for _ in range(2)] == [202, 429]
+    assert [await status_of_reset(email, new_ip_address()) for _ in range(4)] == [202, 202, 202, 429]
+    assert [await status_of_reset(f"{uuid4()}@example.com", address) for _ in range(2)] == [202, 429]

@@ -165,18 +165,18 @@ async def test_a_preview_names_the_field_of_a_wrong_step_and_of_a_wrong_value(pi
     response = await pipelines_api.call("POST", "/api/pipelines/preview", {"steps": [step]})
     assert problems(response).keys() == {"steps.0.values.prompt"}
     whole = {**step, "needs_run_prompt": True, "needs_run_variables": True}
-    asked = {"steps": [whole], "prompt": "a gym", "target_leaves": 3}
-    shown = (await pipelines_api.call("POST", "/api/pipelines/preview", asked)).json()
+    body = {"steps": [whole], "prompt": "a gym", "target_leaves": 3}
+    shown = (await pipelines_api.call("POST", "/api/pipelines/preview", body)).json()
     assert [each["field"] for each in shown["problems"]] == ["variables.style"]
     assert (shown["jobs"], shown["cost"], "style" in shown["variables"], shown["first_job"]) == (3, 9, True, None)
     shown = (
-        await pipelines_api.call("POST", "/api/pipelines/preview", {**asked, "variables": {"style": "in oil"}})
+        await pipelines_api.call("POST", "/api/pipelines/preview", {**body, "variables": {"style": "in oil"}})
     ).json()
     assert shown["problems"] == []
     assert shown["first_job"]["values"]["prompt"] == "a gym in oil"
     assert (shown["first_job"]["graph"], shown["first_job"]["cost"]) == (None, 3)
     # The text that a run makes of it must fit, and the message names what the run has given.
-    long = {**asked, "variables": {"style": "in the manner of everyone"}}
+    long = {**body, "variables": {"style": "in the manner of everyone"}}
     shown = (await pipelines_api.call("POST", "/api/pipelines/preview", long)).json()
     assert [each["field"] for each in shown["problems"]] == ["prompt"]
     run = await pipelines_api.begin(await pipelines_api.pipeline([whole]))

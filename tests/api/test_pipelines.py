@@ -404,10 +404,10 @@ async def test_an_unpublished_workflow_is_refused_like_an_unknown_workflow(pipel
         await pipelines_api.workflow(STYLED, sold=False),
     )
     await pipelines_api.catalog_api.effect(unpublished, is_published=False)
-    told = []
+    sentences = []
     for workflow in (unsold, unpublished, "nobody-made-this"):
         found = problems(
             await pipelines_api.define([{"name": "Base", "workflow": workflow, "needs_run_variables": True}])
         )
-        told.append(found["steps.0.workflow"].replace(workflow, "?"))
-    assert len(set(told)) == 1
+        sentences.append(found["steps.0.workflow"].replace(workflow, "?"))
+    assert len(set(sentences)) == 1

@@ -41,9 +41,9 @@ async def running(jobs_api: JobsApi, person: Person) -> tuple[str, StartedLease]
     return job["id"], await jobs_api.start()
 
 
-async def say(core: Core, started: StartedLease, **said: Any) -> None:
+async def report_progress(core: Core, started: StartedLease, **fields: Any) -> None:
     lease = started.lease
-    await core.room.progress.record(lease.cycle, lease.lease_seq, ProgressReport(**said))
+    await core.room.progress.record(lease.cycle, lease.lease_seq, ProgressReport(**fields))
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
     job_id, started = await running(jobs_api, ann)
     async with watching(jobs_api, ann, which, job_id, 3) as stream:
         await stream.comment("open")
-        await say(jobs_api.core, started, percent=10, message="loading", elapsed_ms=900)
+        await report_progress(jobs_api.core, started, percent=10, message="loading", elapsed_ms=900)
         [event] = await stream.next(1)
         assert summary_of(event) == (None, "progress", 10)
         assert {name: event.data[name] for name in ("job_id", "message", "elapsed_ms")} == {
@@ -74,7 +74,7 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
             "elapsed_ms": 900,
         }
         assert "preview_url" not in event.data
-        await say(jobs_api.core, started, percent=60)
+        await report_progress(jobs_api.core, started, percent=60)
         [event] = await stream.next(1)
         # What was not said again stays.
         assert (event.data["percent"], event.data["message"]) == (60, "loading")
@@ -87,13 +87,13 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
 async def test_an_image_is_an_event_of_its_own_and_sent_once(jobs_api: JobsApi, ann: Person, which: str) -> None:
     job_id, started = await running(jobs_api, ann)
     async with watching(jobs_api, ann, which, job_id, 3) as stream:
-        await say(jobs_api.core, started, percent=10, preview=PICTURE, preview_type="image/png")
+        await report_progress(jobs_api.core, started, percent=10, preview=PICTURE, preview_type="image/png")
         progress, preview = await stream.next(2)
         assert summary_of(progress) == (None, "progress", 10)
         assert (preview.id, preview.name, preview.data["job_id"]) == (None, "preview", job_id)
         kind, _, data = preview.data["preview_url"].partition(",")
         assert (kind, base64.b64decode(data)) == ("data:image/png;base64", PICTURE)
-        await say(jobs_api.core, started, percent=20)
+        await report_progress(jobs_api.core, started, percent=20)
         assert [event.name for event in await stream.next(1)] == ["progress"]
         await jobs_api.core.complete(started)
         assert [event.name for event in await stream.next(1)] == ["job.transition"]
@@ -105,7 +105,7 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
 ) -> None:
     job_id, started = await running(jobs_api, ann)
     for percent in (10, 20, 30):
-        await say(jobs_api.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
+        await report_progress(jobs_api.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
     async with watching(jobs_api, ann, which, job_id, 0) as stream:
         seen = [summary_of(event) for event in await stream.next(5)]
         # History first, then the current progress; the progress in between is gone.
@@ -124,7 +124,7 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
 
 async def test_progress_is_not_in_the_history(jobs_api: JobsApi, ann: Person) -> None:
     job_id, started = await running(jobs_api, ann)
-    await say(jobs_api.core, started, percent=10)
+    await report_progress(jobs_api.core, started, percent=10)
     events = (await jobs_api.get(ann, f"/api/ai-jobs/{job_id}/events")).json()["items"]
     assert [event["event"] for event in events] == ["job.created", "job.transition", "job.transition"]
 
@@ -136,11 +136,11 @@ async def test_the_stream_of_a_user_has_all_their_running_jobs_and_no_other_jobs
     (first, one), (second, two), (_, theirs) = [await running(jobs_api, person) for person in (ann, ann, bob)]
     async with opened(jobs_api.client, ann, ALL) as stream:
         await stream.comment("open")
-        await say(jobs_api.core, theirs, percent=99)
-        await say(jobs_api.core, one, percent=1)
+        await report_progress(jobs_api.core, theirs, percent=99)
+        await report_progress(jobs_api.core, one, percent=1)
         [event] = await stream.next(1)
         assert (event.data["job_id"], event.data["percent"]) == (first, 1)
-        await say(jobs_api.core, two, percent=2)
+        await report_progress(jobs_api.core, two, percent=2)
         [event] = await stream.next(1)
         assert (event.data["job_id"], event.data["percent"]) == (second, 2)
 
@@ -153,7 +153,7 @@ async def test_progress_that_another_control_plane_receives_is_streamed_here(
     job_id, leased = await running(jobs_api, ann)
     async with watching(jobs_api, ann, "job", job_id, 3) as stream:
         await stream.comment("open")
-        await say(Core(neighbour_plane.databases, neighbour_plane.jobs, []), leased, percent=42)
+        await report_progress(Core(neighbour_plane.databases, neighbour_plane.jobs, []), leased, percent=42)
         assert [summary_of(event) for event in await stream.next(1)] == [(None, "progress", 42)]
 
 
@@ -170,21 +170,21 @@ async def rows(jobs_api: JobsApi, person: Person, job_id: str) -> int:
 
 async def test_only_progress_of_the_current_lease_is_accepted(jobs_api: JobsApi, ann: Person) -> None:
     job_id, first = await running(jobs_api, ann)
-    await say(jobs_api.core, first, percent=10, preview=PICTURE, preview_type="image/png")
+    await report_progress(jobs_api.core, first, percent=10, preview=PICTURE, preview_type="image/png")
     await jobs_api.core.room.leases.requeue(report(first), "spot")
     # Requeued: the progress of the old run is not the progress of the job.
     assert await shown(jobs_api, ann, job_id) is None
-    await say(jobs_api.core, first, percent=11)
+    await report_progress(jobs_api.core, first, percent=11)
     second = await jobs_api.start()
     assert await shown(jobs_api, ann, job_id) is None
-    await say(jobs_api.core, first, percent=12)
+    await report_progress(jobs_api.core, first, percent=12)
     assert await shown(jobs_api, ann, job_id) is None
-    await say(jobs_api.core, second, message="again")
+    await report_progress(jobs_api.core, second, message="again")
     found = await shown(jobs_api, ann, job_id)
     # Nothing of the run before is mixed into it.
     assert found is not None
     assert (found["percent"], found["message"], found["preview_url"]) == (None, "again", None)
-    await say(jobs_api.core, first, percent=99)
+    await report_progress(jobs_api.core, first, percent=99)
     found = await shown(jobs_api, ann, job_id)
     assert found is not None
     assert found["percent"] is None
@@ -194,13 +194,13 @@ async def test_the_last_progress_of_a_run_is_deleted_after_its_end(
     jobs_api: JobsApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id, started = await running(jobs_api, ann)
-    await say(jobs_api.core, started, percent=10)
+    await report_progress(jobs_api.core, started, percent=10)
     pool = await jobs_api.core.databases.pool(ann.tenant.pool)
     sweeper = jobs_api.core.room.progress_sweeper
     await sweeper.sweep(pool)
     assert await rows(jobs_api, ann, job_id) == 1
     await jobs_api.core.complete(started)
-    await say(jobs_api.core, started, percent=100)
+    await report_progress(jobs_api.core, started, percent=100)
     assert await shown(jobs_api, ann, job_id) is None
     # Page by page, however small a page is.
     monkeypatch.setattr(sweeper, "batch", 1)
@@ -210,7 +210,7 @@ async def test_the_last_progress_of_a_run_is_deleted_after_its_end(
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("fields", "kept"),
     [
         ({"percent": 250.0}, {"percent": 100}),
         ({"percent": -3.0}, {"percent": 0}),
@@ -227,10 +227,10 @@ async def test_the_last_progress_of_a_run_is_deleted_after_its_end(
     ],
 )
 async def test_odd_reports_are_cleaned_and_fail_no_heartbeat(
-    jobs_api: JobsApi, ann: Person, said: dict[str, Any], kept: dict[str, Any]
+    jobs_api: JobsApi, ann: Person, fields: dict[str, Any], kept: dict[str, Any]
 ) -> None:
     job_id, started = await running(jobs_api, ann)
-    await say(jobs_api.core, started, **said)
+    await report_progress(jobs_api.core, started, **fields)
     found = await shown(jobs_api, ann, job_id)
     assert found is not None
     assert {name: found[name] for name in kept} == kept
@@ -245,7 +245,7 @@ async def test_concurrent_reports_take_one_statement_and_the_last_one_counts(
     jobs = [await core.submit(members[number % 2]) for number in range(6)]
     leases = [await core.start(f"worker-{number}") for number in range(6)]
     summary_of.clear()
-    await asyncio.gather(*(say(core, lease, percent=percent) for percent in (1, 2, 3) for lease in leases))
+    await asyncio.gather(*(report_progress(core, lease, percent=percent) for percent in (1, 2, 3) for lease in leases))
     for number, job in enumerate(jobs):
         pool = members[number % 2].pool
         [row] = await core.rows(pool, "SELECT percent FROM job_progress WHERE job_id = $1", job.id)

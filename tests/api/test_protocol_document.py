@@ -56,14 +56,14 @@ class Recorder:
 async def recorded(plane: ControlPlane) -> dict[str, str]:
     async with open_worker_harness(plane) as worker_harness:
         recorder = Recorder(worker_harness)
-        await come_and_go(recorder)
+        await use_every_operation(recorder)
         await poll_and_complete(recorder)
         await deliver_several(recorder)
         await report_otherwise(recorder)
         return recorder.examples
 
 
-async def come_and_go(recorder: Recorder) -> None:
+async def use_every_operation(recorder: Recorder) -> None:
     worker_harness = recorder.worker_harness
     slug = f"fleet-{worker_harness.jobs_api.workflow}"
     fleet = {"slug": slug, "workflow_slugs": [worker_harness.jobs_api.workflow]}

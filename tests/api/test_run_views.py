@@ -31,12 +31,12 @@ async def test_pairs_in_advance_differ_and_the_response_counts_judged_pairs(loca
         await local_paused_run.tree.candidate()
     child = await local_paused_run.tree.candidate(await local_paused_run.tree.candidate())
     await local_paused_run.tree.candidate((await local_paused_run.tree.row(child))["parent_id"])
-    asked = await local_paused_run.get(local_paused_run.run("pairs?step=base&limit=20&seed=3"))
-    assert (asked["judged"], asked["total"], asked["seed"]) == (0, 10, 3)
-    assert len({frozenset(ids(pair)) for pair in asked["pairs"]}) == 10
+    listed = await local_paused_run.get(local_paused_run.run("pairs?step=base&limit=20&seed=3"))
+    assert (listed["judged"], listed["total"], listed["seed"]) == (0, 10, 3)
+    assert len({frozenset(ids(pair)) for pair in listed["pairs"]}) == 10
     one = await local_paused_run.get(local_paused_run.run("pair?step=base&seed=3"))
-    assert ids(one["candidates"]) == ids(asked["pairs"][0])
-    left, right = ids(asked["pairs"][0])
+    assert ids(one["candidates"]) == ids(listed["pairs"][0])
+    left, right = ids(listed["pairs"][0])
     assert (await local_paused_run.vote(UUID(left), UUID(right))).status_code == 201
     after = await local_paused_run.get(local_paused_run.run("pairs?step=base&limit=20"))
     assert (after["judged"], after["total"], len(after["pairs"])) == (1, 10, 9)

@@ -44,7 +44,7 @@ async def shop(plane: ControlPlane, catalog_api: CatalogApi, monkeypatch: pytest
     await names["api"].aclose()
 
 
-async def asked(shop: Any, path: str, body: Any = None, **headers: str) -> httpx.Response:
+async def ask(shop: Any, path: str, body: Any = None, **headers: str) -> httpx.Response:
     transport = httpx.ASGITransport(app=shop.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://shop.example") as client:
         if body is None:
@@ -60,49 +60,49 @@ def signature(body: Any, secret: str = SECRET, at: float | None = None) -> str:
 
 async def pay(shop: Any, customer: str, tokens: int, payment_id: str) -> httpx.Response:
     event = {"type": "payment.succeeded", "payment_id": payment_id, "customer": customer, "tokens": tokens}
-    return await asked(shop, "/payments", event, **{"payment-signature": signature(event)})
+    return await ask(shop, "/payments", event, **{"payment-signature": signature(event)})
 
 
 async def test_a_repeated_payment_webhook_credits_once(shop: Any) -> None:
-    assert (await asked(shop, "/customers", {"customer": "ann"})).status_code == 201
-    assert (await asked(shop, "/customers", {"customer": "ann"})).status_code == 409
+    assert (await ask(shop, "/customers", {"customer": "ann"})).status_code == 201
+    assert (await ask(shop, "/customers", {"customer": "ann"})).status_code == 409
     first, second = [await pay(shop, "ann", 50, "pi_1") for _ in range(2)]
     assert (first.json(), second.json()) == ({"balance": 50, "replayed": False}, {"balance": 50, "replayed": True})
-    assert (await asked(shop, "/customers/ann/statement")).json() == {"balance": 50, "lines": [["PAYMENT_CREDIT", 50]]}
+    assert (await ask(shop, "/customers/ann/statement")).json() == {"balance": 50, "lines": [["PAYMENT_CREDIT", 50]]}
 
 
 async def test_a_payment_that_the_provider_did_not_sign_is_refused(shop: Any) -> None:
-    await asked(shop, "/customers", {"customer": "bob"})
+    await ask(shop, "/customers", {"customer": "bob"})
     event = {"type": "payment.succeeded", "payment_id": "pi_2", "customer": "bob", "tokens": 50}
     other = {**event, "tokens": 5000}
     for header in ("", "t=1,v1=x", signature(event, "another secret"), signature(other), signature(event, at=0)):
-        response = await asked(shop, "/payments", event, **{"payment-signature": header})
+        response = await ask(shop, "/payments", event, **{"payment-signature": header})
         assert response.status_code == 400, header
-    assert (await asked(shop, "/customers/bob/statement")).json()["balance"] == 0
+    assert (await ask(shop, "/customers/bob/statement")).json()["balance"] == 0
 
 
 async def test_an_order_is_one_job_that_the_customers_page_watches_and_a_refund_is_seen(
     shop: Any, catalog_api: CatalogApi, client: httpx.AsyncClient
 ) -> None:
     effect = await catalog_api.effect(credits_cost=7)
-    await asked(shop, "/customers", {"customer": "cid"})
+    await ask(shop, "/customers", {"customer": "cid"})
     customer = shop.customers["cid"]
     person = Person(None, None, customer["key"])  # type: ignore[arg-type]
     file_id = await catalog_api.file(person)
     order = {"customer": "cid", "order": "order-1", "effect": effect["id"], "fields": {"prompt": "a cat"}}
     order["input_file_id"] = file_id
-    poor = await asked(shop, "/orders", order)
+    poor = await ask(shop, "/orders", order)
     assert (poor.status_code, poor.json()) == (402, {"error": "Please top up."})
     await pay(shop, "cid", 50, "pi_3")
-    first, second = [await asked(shop, "/orders", order) for _ in range(2)]
+    first, second = [await ask(shop, "/orders", order) for _ in range(2)]
     assert (first.status_code, second.status_code) == (201, 200)
     job_id = first.json()["id"]
     assert second.json()["id"] == job_id
-    token = (await asked(shop, "/watch", {"customer": "cid", "job": job_id})).json()["token"]
+    token = (await ask(shop, "/watch", {"customer": "cid", "job": job_id})).json()["token"]
     async with client.stream("GET", f"/api/ai-jobs/{job_id}/stream", params={"token": token}) as response:
         stream = EventStream(response)
         await stream.next(2)
         assert (await client.post(f"/api/ai-jobs/{job_id}/cancel", headers=person.headers)).status_code == 200
         assert (await stream.rest())[-1].to_status == "canceled"
-    statement = (await asked(shop, "/customers/cid/statement")).json()
+    statement = (await ask(shop, "/customers/cid/statement")).json()
     assert statement == {"balance": 50, "lines": [["JOB_REFUND", 7], ["JOB_RESERVE", -7], ["PAYMENT_CREDIT", 50]]}

@@ -105,8 +105,8 @@ async def test_other_users_cannot_watch_a_job_and_get_no_token_for_it(jobs_api: 
     path = f"/api/ai-jobs/{job['id']}/stream"
     for other in (await jobs_api.person("pool_1"), await jobs_api.person(tenant_of=ann)):
         assert_refused(await head(jobs_api, path, token=await token_of(jobs_api, other)), 404, "not_found")
-        asked = await jobs_api.client.post("/api/stream-tokens", json={"job_id": job["id"]}, headers=other.headers)
-        assert_refused(asked, 404, "not_found")
+        refused = await jobs_api.client.post("/api/stream-tokens", json={"job_id": job["id"]}, headers=other.headers)
+        assert_refused(refused, 404, "not_found")
     assert_refused(await jobs_api.client.post("/api/stream-tokens", json={}), 401, "not_authenticated")
 
 

@@ -296,15 +296,15 @@ async def test_the_stream_of_a_user_shows_the_wallet_at_once_and_whenever_it_cha
 
 async def _wallet_after(stream: EventStream, status: str) -> dict[str, Any]:
     """What was said last of the wallet when the job has this status."""
-    said: dict[str, Any] = {}
+    wallet: dict[str, Any] = {}
     reached = False
-    while not (reached and said):
+    while not (reached and wallet):
         [event] = await stream.next(1)
         if event.name == "wallet":
-            said = event.data
+            wallet = event.data
         elif event.to_status == status:
             reached = True
-    return said
+    return wallet
 
 
 async def test_other_tabs_are_notified_of_a_deleted_job(jobs_api: JobsApi, ann: Person) -> None:
@@ -322,13 +322,13 @@ class Noted:
 
     def __init__(self, database: Database):
         self.name = database.name
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self._database = database
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         async with self._database.connection() as connection:
-            with connection.query_logger(lambda record: self.asked.append(record.query)):
+            with connection.query_logger(lambda record: self.queries.append(record.query)):
                 yield connection
 
 
@@ -338,4 +338,4 @@ async def test_reading_new_events_takes_two_statements(jobs_api: JobsApi, ann: P
     items = jobs_api.core.room.feeds.follow_user(cast("Database", pool), ann.tenant.id, ann.user.id, START)
     async with aclosing(cast("AsyncGenerator[object]", items)):
         assert isinstance(await anext(items), Wallet)
-    assert len(pool.asked) == 2
+    assert len(pool.queries) == 2

@@ -62,10 +62,10 @@ async def test_files_that_a_task_made_have_urls_signed_at_each_request(
     actor_harness.actors["painter"].gate.clear()
     task = await actor_harness.submit(ann, "painter", {})
 
-    async def says_how_far() -> bool:
+    async def has_progress() -> bool:
         return (await actor_harness.get(ann, task))["progress"]["percent"] == 40
 
-    await until(says_how_far)
+    await until(has_progress)
     running = await actor_harness.get(ann, task)
     assert (running["status"], running["progress"]["message"]) == ("processing", "Mixing colours")
     assert running["progress"]["updated_at"] is not None

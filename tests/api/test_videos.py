@@ -37,7 +37,7 @@ async def local_media_api(plane: ControlPlane) -> AsyncIterator[MediaApi]:
         yield media_api
 
 
-async def say(
+async def report_progress(
     media_api: MediaApi,
     started: StartedLease,
     *,
@@ -64,7 +64,7 @@ async def test_creating_a_video_confirms_its_upload(media_api: MediaApi) -> None
     assert state(video) == ("uploaded", None, None, None, None)
     assert video["outputs"] == []
     assert (await media_api.file_rows())[0]["status"] == "ready"
-    seen = await media_api.look(video)
+    seen = await media_api.get_video(video)
     assert {**seen, "original_file_url": None} == {**video, "original_file_url": None}
 
 
@@ -146,19 +146,19 @@ async def test_a_page_is_cut_when_its_outputs_are_too_large_and_has_a_cursor(
 async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(media_api: MediaApi) -> None:
     video = await media_api.video()
     job_id = await media_api.submit(video)
-    seen = await media_api.look(video)
+    seen = await media_api.get_video(video)
     assert (seen["status"], seen["job_id"]) == ("queued", str(job_id))
     started = await media_api.jobs_api.start()
-    assert state(await media_api.look(video)) == ("processing", None, None, None, None)
-    await say(media_api, started)
-    running = await media_api.look(video)
+    assert state(await media_api.get_video(video)) == ("processing", None, None, None, None)
+    await report_progress(media_api, started)
+    running = await media_api.get_video(video)
     assert (
         running["progress"] | {"percent": 41.5, "message": "frame 83 of 200", "elapsed_ms": 12000}
         == running["progress"]
     )
     assert running["preview_url"] == f"/api/videos/{video['id']}/preview"
     first, second = await media_api.complete(started, b"the result", b"its depth map")
-    done = await media_api.look(video)
+    done = await media_api.get_video(video)
     assert state(done)[:4] == ("completed", None, None, None)
     assert done["processed_file_id"] == str(first.file_id)
     assert (await media_api.jobs_api.client.get(done["processed_file_url"])).content == b"the result"
@@ -172,30 +172,30 @@ async def test_a_video_shows_the_failure_of_its_job_until_a_retry(local_media_ap
     video = await local_media_api.video()
     job_id = await local_media_api.submit(video)
     await local_media_api.jobs_api.core.fail(await local_media_api.jobs_api.start())
-    assert state(await local_media_api.look(video)) == ("failed", None, None, UNKNOWN, None)
+    assert state(await local_media_api.get_video(video)) == ("failed", None, None, UNKNOWN, None)
     await local_media_api.jobs_api.post_as(local_media_api.person, f"/api/ai-jobs/{job_id}/retry")
-    assert state(await local_media_api.look(video)) == ("queued", None, None, None, None)
+    assert state(await local_media_api.get_video(video)) == ("queued", None, None, None, None)
 
 
 async def test_a_video_shows_progress_of_the_current_lease_only(local_media_api: MediaApi) -> None:
     video = await local_media_api.video()
     job_id = await local_media_api.submit(video)
     stale = await local_media_api.jobs_api.start()
-    await say(local_media_api, stale)
+    await report_progress(local_media_api, stale)
     await local_media_api.jobs_api.core.room.leases.requeue(report(stale), "spot")
-    assert state(await local_media_api.look(video)) == ("queued", None, None, None, None)
+    assert state(await local_media_api.get_video(video)) == ("queued", None, None, None, None)
     started = await local_media_api.jobs_api.start()
-    assert state(await local_media_api.look(video)) == ("processing", None, None, None, None)
-    await say(local_media_api, started)
-    assert (await local_media_api.look(video))["progress"] is not None
+    assert state(await local_media_api.get_video(video)) == ("processing", None, None, None, None)
+    await report_progress(local_media_api, started)
+    assert (await local_media_api.get_video(video))["progress"] is not None
     await local_media_api.jobs_api.core.fail(started)
     await local_media_api.jobs_api.post_as(local_media_api.person, f"/api/ai-jobs/{job_id}/retry")
     again = await local_media_api.jobs_api.start()
-    await say(local_media_api, again, charge_cycle=1)
-    assert state(await local_media_api.look(video)) == ("processing", None, None, None, None)
+    await report_progress(local_media_api, again, charge_cycle=1)
+    assert state(await local_media_api.get_video(video)) == ("processing", None, None, None, None)
     assert_refused(await local_media_api.ask("GET", f"/api/videos/{video['id']}/preview"), 404, "not_found")
-    await say(local_media_api, again, charge_cycle=2)
-    assert (await local_media_api.look(video))["progress"] is not None
+    await report_progress(local_media_api, again, charge_cycle=2)
+    assert (await local_media_api.get_video(video))["progress"] is not None
 
 
 @pytest.mark.parametrize(("kind", "disposition"), [("image/png", None), ("image/svg+xml", "attachment")])
@@ -206,7 +206,7 @@ async def test_a_preview_is_a_safe_image(local_media_api: MediaApi, kind: str, d
     await local_media_api.submit(video)
     started = await local_media_api.jobs_api.start()
     assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
-    await say(local_media_api, started, kind=kind)
+    await report_progress(local_media_api, started, kind=kind)
     response = await local_media_api.ask("GET", address)
     assert (response.status_code, response.content, response.headers["content-type"]) == (200, PICTURE, kind)
     assert response.headers.get("content-disposition") == disposition
@@ -228,7 +228,7 @@ async def test_a_result_shows_only_files_that_its_job_made(local_media_api: Medi
         await local_media_api.jobs_api.core.room.leases.complete(
             report(started), {"outputs": outputs}, outputs=[output]
         )
-        seen = await local_media_api.look(video)
+        seen = await local_media_api.get_video(video)
         assert (seen["status"], seen["outputs"], seen["processed_file_id"]) == ("completed", [], str(output.file_id))
         assert (await local_media_api.ask("GET", f"/api/ai-jobs/{started.lease.job_id}")).json()["outputs"] == []
 
@@ -236,7 +236,7 @@ async def test_a_result_shows_only_files_that_its_job_made(local_media_api: Medi
 async def test_g6_another_user_and_another_tenant_find_no_video(media_api: MediaApi) -> None:
     video = await media_api.video()
     await media_api.submit(video)
-    await say(media_api, await media_api.jobs_api.start())
+    await report_progress(media_api, await media_api.jobs_api.start())
     assert (await media_api.ask("GET", f"/api/videos/{video['id']}/preview")).status_code == 200
     for other in (await media_api.colleague(), await media_api.stranger("pool_1"), await media_api.stranger("pool_2")):
         for method, path in (("GET", ""), ("GET", "/preview"), ("DELETE", "")):
@@ -286,10 +286,10 @@ async def test_a_file_that_another_video_shows_stays_until_that_video_is_deleted
     child = (await local_media_api.ask("POST", "/api/videos", {"original_file_id": str(output.file_id)})).json()
     assert (await local_media_api.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
     assert (
-        await local_media_api.jobs_api.client.get((await local_media_api.look(twin))["original_file_url"])
+        await local_media_api.jobs_api.client.get((await local_media_api.get_video(twin))["original_file_url"])
     ).content == CLIP
     assert (
-        await local_media_api.jobs_api.client.get((await local_media_api.look(child))["original_file_url"])
+        await local_media_api.jobs_api.client.get((await local_media_api.get_video(child))["original_file_url"])
     ).content == b"a result"
     for each in (twin, child):
         assert (await local_media_api.ask("DELETE", f"/api/videos/{each['id']}")).status_code == 204
@@ -311,10 +311,10 @@ async def test_a_later_job_that_fails_does_not_hide_the_result(local_media_api: 
     video = await api.video()
     [made, second] = await api.run(video, CLIP, CLIP)
     await api.submit(video)
-    waiting = await api.look(video)
+    waiting = await api.get_video(video)
     assert (waiting["status"], waiting["processed_file_id"]) == ("queued", str(made.file_id))
     await api.jobs_api.core.fail(await api.jobs_api.start())
-    failed = await api.look(video)
+    failed = await api.get_video(video)
     assert (failed["status"], failed["error"], failed["processed_file_id"]) == ("failed", UNKNOWN, str(made.file_id))
     assert failed["processed_file_url"]
     assert [each["id"] for each in failed["outputs"]] == [str(made.file_id), str(second.file_id)]
@@ -323,4 +323,4 @@ async def test_a_later_job_that_fails_does_not_hide_the_result(local_media_api: 
     # The job that made the result can be deleted: the video shows its result and keeps it.
     [first, *_] = [each for each in await api.file_rows() if each["id"] == made.file_id]
     assert (await api.ask("DELETE", f"/api/ai-jobs/{first['job_id']}")).status_code == 204
-    assert (await api.look(video))["processed_file_url"]
+    assert (await api.get_video(video))["processed_file_url"]

@@ -348,11 +348,11 @@ async def test_a_waiting_worker_is_woken_when_the_pause_is_over(callback_harness
 async def test_provider_calls_need_extra_statements_and_jobs_of_engines_do_not(
     callback_harness: CallbackHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = spied(monkeypatch)
+    statements = spied(monkeypatch)
     await callback_harness.submit()
     callback_harness.worker_harness.client.headers["x-request-id"] = "counted"
     job = await callback_harness.take()
-    assert without_queue_reads(asked) == [
+    assert without_queue_reads(statements) == [
         "authenticate",
         "take",
         "start_jobs",
@@ -360,9 +360,9 @@ async def test_provider_calls_need_extra_statements_and_jobs_of_engines_do_not(
         "record_intent",
         "record_events",
     ]
-    asked.clear()
+    statements.clear()
     await callback_harness.worker.defer(job, "prediction-1", in_an_hour())
-    assert asked == ["authenticate", "find", "wait", "schedule_first_poll", "count_success", "record_events"]
+    assert statements == ["authenticate", "find", "wait", "schedule_first_poll", "count_success", "record_events"]
 
 
 @pytest.mark.thorough

@@ -160,7 +160,7 @@ class TestPolls:
         monkeypatch.setattr(unnamed_leases, "CONFIRM_SECONDS", 0.0)
         # Too young: its answer may be on the way.
         assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
-        await make_old(worker_harness, lost)
+        await age_lease(worker_harness, lost)
         assert (await worker.poll(active_leases=[lost["lease_token"]]))["reason"] == "at_capacity"
         assert (await worker.poll())["reason"] == "at_capacity"
         found = await worker.job(active_leases=[])
@@ -178,7 +178,7 @@ class TestPolls:
         monkeypatch.setattr(unnamed_leases, "CONFIRM_SECONDS", 0.0)
         job = await worker.job()
         await worker.heartbeat(job)
-        await make_old(worker_harness, job)
+        await age_lease(worker_harness, job)
         for _ in range(2):
             assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
 
@@ -186,7 +186,7 @@ class TestPolls:
         worker = await worker_harness.worker()
         await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))
         job = await worker.job()
-        await make_old(worker_harness, job)
+        await age_lease(worker_harness, job)
         for _ in range(2):
             assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
         assert (await worker.heartbeat(job)).status_code == 200
@@ -284,7 +284,7 @@ class TestPolls:
         assert (await worker.job())["job_id"] == submitted["id"]
 
 
-async def make_old(worker_harness: WorkerHarness, job: dict[str, Any]) -> None:
+async def age_lease(worker_harness: WorkerHarness, job: dict[str, Any]) -> None:
     query = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '61 s' WHERE dispatch_id = $1"
     await worker_harness.central(query, job["dispatch_id"])
 

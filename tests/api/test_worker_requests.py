@@ -121,9 +121,9 @@ class TestRequests:
             ("defer", "DeferRequest", "DispatchResponse"),
         ):
             operation = document["paths"][f"/api/worker/{path}"]["post"]
-            asked = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            wanted = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
             given = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-            assert (asked.rpartition("/")[2], given.rpartition("/")[2]) == (request, response)
+            assert (wanted.rpartition("/")[2], given.rpartition("/")[2]) == (request, response)
             assert operation["security"] == [{"WorkerToken": []}]
             assert operation["description"]
 
@@ -137,29 +137,29 @@ class TestCost:
         monkeypatch.setattr(worker_polls, "TRUSTED_SECONDS", math.inf)
         monkeypatch.setattr(owner, "TRUSTED_SECONDS", math.inf)
         await worker_harness.plane.storage.delete("not/there")
-        asked = spied(monkeypatch)
+        statements = spied(monkeypatch)
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=20)
         await worker_harness.engine_job(person)
         worker_harness.client.headers["x-request-id"] = "counted"
-        asked.clear()
+        statements.clear()
         job = await worker.job(wait_seconds=10)
-        assert without_queue_reads(asked) == ["authenticate", "take", "start_jobs", "record_events"]
-        asked.clear()
+        assert without_queue_reads(statements) == ["authenticate", "take", "start_jobs", "record_events"]
+        statements.clear()
         await worker.heartbeat(job)
-        assert asked == ["authenticate", "heartbeat"]
-        asked.clear()
+        assert statements == ["authenticate", "heartbeat"]
+        statements.clear()
         await worker.heartbeat(job, progress={"percent": 3}, outputs=[{"name": "a.png", **described(PNG, "image/png")}])
-        assert asked == ["authenticate", "heartbeat", "record_progress"]
+        assert statements == ["authenticate", "heartbeat", "record_progress"]
         await worker.deliver(job, OUTPUT)
-        asked.clear()
+        statements.clear()
         await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-        assert asked == ["authenticate", "find", "complete_jobs", "close", "record_events"]
+        assert statements == ["authenticate", "find", "complete_jobs", "close", "record_events"]
 
 
-def without_queue_reads(asked: list[str]) -> list[str]:
+def without_queue_reads(statements: list[str]) -> list[str]:
     """What each poll asks. The first one of a kind of worker reads who waits, and again every ten seconds."""
-    return [name for name in asked if name not in ("terms", "lanes_with_work")]
+    return [name for name in statements if name not in ("terms", "lanes_with_work")]
 
 
 def spied(monkeypatch: pytest.MonkeyPatch) -> list[str]:

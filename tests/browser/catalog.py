@@ -69,7 +69,7 @@ async def create_workflow(page: Page, dialog: Locator, name: str) -> None:
     await expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 
 
-async def make_seed_a_property(page: Page) -> Locator:
+async def add_seed_property(page: Page) -> Locator:
     """By a click on the node that paints, whose text was proposed; returns the panel of the node."""
     await node(page, "Paint").click()
     panel = page.get_by_role("region", name="Paint, node 1")

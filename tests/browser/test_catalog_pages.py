@@ -20,7 +20,7 @@ from tests.browser.catalog import (
     drop_export,
     find_effect,
     generate,
-    make_seed_a_property,
+    add_seed_property,
     node,
     publish,
     run_on_demo,
@@ -87,7 +87,7 @@ async def test_a_workflow_is_imported_by_drop_tested_sold_and_bought(
     await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}")
 
     # Inputs are chosen in the graph, and the form follows.
-    await make_seed_a_property(page)
+    await add_seed_property(page)
     await expect(page).to_have_url(f"{stack.url}/operate/workflows/{slug}?node=%221%22")
     form = page.get_by_role("region", name=app_text("workflows.workflows.form"))
     await expect(form.get_by_role("textbox", name="Paint", exact=True)).to_have_value("a harbour at dawn")

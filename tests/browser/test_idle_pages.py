@@ -26,7 +26,7 @@ STREAM = "**/api/ai-jobs/stream"
 
 
 @dataclass
-class Asked:
+class PageRequests:
     """The requests of a tab, by method and URL."""
 
     page: Page
@@ -71,7 +71,7 @@ class Profiles:
     response_streams: Callable[[Route], Awaitable[None]] | None = None
     _state: StorageState | None = None
 
-    async def opened(self, path: str) -> Asked:
+    async def opened(self, path: str) -> PageRequests:
         context = await self.browser.new_context(
             base_url=self.stack.url, viewport=DESKTOP, locale="en-US", storage_state=self._state
         )
@@ -83,12 +83,12 @@ class Profiles:
         if self._state is None:
             await self.stack.sign_in(page, self.account)
             self._state = await context.storage_state()
-        asked = Asked(page)
+        requests = PageRequests(page)
         await page.goto(path)
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
         await expect(page.locator(".skeleton")).to_have_count(0)
-        await asked.settled()
-        return asked
+        await requests.settled()
+        return requests
 
     async def counted(self, paths: Mapping[str, str]) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
         """What each page asked while it was looked at, and while it was hidden."""

@@ -21,7 +21,7 @@ from tests.browser.catalog import (
     drop_export,
     find_effect,
     generate,
-    make_seed_a_property,
+    add_seed_property,
     publish,
     run_on_demo,
     run_test,
@@ -305,7 +305,7 @@ async def test_a_workflow_is_imported_tested_sold_and_bought_by_another_person(
     await page.goto("/operate/workflows")
     await expect(page.get_by_role("region", name="Workflows")).to_contain_text("demo-")
     await create_workflow(page, await drop_export(page, slug, name), name)
-    await make_seed_a_property(page)
+    await add_seed_property(page)
     bar = page.get_by_role("region", name="Unsaved changes")
     await bar.get_by_role("button", name="Review").click()
     await page.get_by_role("dialog").get_by_role("button", name="Save").click()

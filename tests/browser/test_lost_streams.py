@@ -66,11 +66,11 @@ async def test_a_page_without_a_stream_polls(signed_in: Page, stack: Stack, acco
 
 async def test_an_interrupted_stream_resumes_where_it_stopped(signed_in: Page, stack: Stack, account: Account) -> None:
     """As after a laptop's sleep: the stream of before has ended, and the new one asks for what came meanwhile."""
-    asked: list[str | None] = []
+    requests: list[str | None] = []
 
     async def once(route: Route) -> None:
-        asked.append(await route.request.header_value("last-event-id"))
-        if len(asked) == 1:
+        requests.append(await route.request.header_value("last-event-id"))
+        if len(requests) == 1:
             event = 'id: 0\nevent: job.created\ndata: {"job_id": "none", "seq": 1, "event": "job.created"}\n\n'
             await route.fulfill(status=200, content_type="text/event-stream", body=event)
         else:
@@ -82,8 +82,8 @@ async def test_an_interrupted_stream_resumes_where_it_stopped(signed_in: Page, s
     await hold_some_tokens(stack, account)
     await sees_the_hold(signed_in)
     # On a busy machine the page may have read the wallet after the hold, and shows it before the second stream.
-    await until(lambda: len(asked) > 1)
-    assert asked[:2] == [None, "0"]
+    await until(lambda: len(requests) > 1)
+    assert requests[:2] == [None, "0"]
 
 
 async def test_a_page_reads_everything_again_when_the_server_lost_events(
@@ -120,18 +120,18 @@ async def test_a_page_reconnects_to_a_restarted_server(
 @pytest.mark.thorough
 async def test_a_laptop_that_slept_opens_a_new_stream(signed_in: Page, stack: Stack, account: Account) -> None:
     """Its connection looks open, but nothing comes: a minute passes at once, as it does for timers of a laptop."""
-    asked: list[str | None] = []
+    requests: list[str | None] = []
     page = signed_in
-    page.on("request", lambda request: asked.append(request.url) if STREAM.search(request.url) else None)
+    page.on("request", lambda request: requests.append(request.url) if STREAM.search(request.url) else None)
     await page.clock.install()
     await page.goto("/account")
     await expect(in_frame(page, "Live")).to_be_visible()
-    assert len(asked) == 1
+    assert len(requests) == 1
     await page.clock.fast_forward(60_000)
     await hold_some_tokens(stack, account)
     await sees_the_hold(page)
     await expect(in_frame(page, "Live")).to_be_visible()
-    assert len(asked) == 2
+    assert len(requests) == 2
 
 
 @pytest.mark.thorough

@@ -37,8 +37,8 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
     # A stranger sees before and after, and nothing of the account.
     strangers = await chromium.new_context(base_url=stack.url)
     public = await strangers.new_page()
-    asked: list[str] = []
-    public.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    public.on("request", lambda request: requested.append(request.url))
     await public.goto(link)
     await expect(public.get_by_role("heading", level=1, name="Glow")).to_be_visible()
     await expect(public.get_by_role("slider", name=app_text("media.media.divider"))).to_be_visible()
@@ -46,7 +46,7 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
     assert account.email not in text
     assert "beach-walk" not in text
     assert job_id not in await public.content()
-    assert all("/api/shares/" in url for url in asked if "/api/" in url), asked
+    assert all("/api/shares/" in url for url in requested if "/api/" in url), requested
     await assert_accessible(public)
     await screenshots.take(public, "share")
 
@@ -87,13 +87,13 @@ async def test_the_url_of_a_job_page_shows_nothing_to_a_person_without_an_accoun
 
     strangers = await chromium.new_context(base_url=stack.url)
     public = await strangers.new_page()
-    asked: list[str] = []
-    public.on("response", lambda response: asked.append(response.url) if response.ok else None)
+    requested: list[str] = []
+    public.on("response", lambda response: requested.append(response.url) if response.ok else None)
     await public.goto(f"{stack.url}/jobs/{job_id}")
     await expect(public).to_have_url(re.compile("/sign-in"))
     await expect(public.get_by_label("Password")).to_be_visible()
     text = await public.locator("body").inner_text()
     for private in (account.email, "beach-walk", "Glow"):
         assert private not in text
-    assert not any(job_id in url for url in asked if "/api/" in url), asked
+    assert not any(job_id in url for url in requested if "/api/" in url), requested
     await strangers.close()

@@ -253,7 +253,7 @@ class OnLease(Operation):
 
     async def run(self, core: Core, world: World) -> object:
         started = newest(world.leases, self.lease)
-        return None if started is None else await self.say(core, started)
+        return None if started is None else await self.report(core, started)
 
     def predict(self, state: State, world: World, response: object) -> None:
         started = newest(world.leases, self.lease)
@@ -268,7 +268,7 @@ class OnLease(Operation):
             assert isinstance(response, (LeaseLost, NotFound, ReportOutcome))
 
     @abstractmethod
-    async def say(self, core: Core, started: StartedLease) -> object: ...
+    async def report(self, core: Core, started: StartedLease) -> object: ...
 
     @abstractmethod
     def while_held(self, state: State, key: DispatchKey, response: object) -> None: ...
@@ -276,7 +276,7 @@ class OnLease(Operation):
 
 @dataclass(frozen=True)
 class Heartbeat(OnLease):
-    async def say(self, core: Core, started: StartedLease) -> object:
+    async def report(self, core: Core, started: StartedLease) -> object:
         return await core.room.leases.heartbeat(report(started), run_started=True)
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
@@ -289,7 +289,7 @@ class Heartbeat(OnLease):
 class Complete(OnLease):
     points = (Failpoint.COMPLETE_BEFORE_POOL, Failpoint.COMPLETE_BEFORE_CLOSE)
 
-    async def say(self, core: Core, started: StartedLease) -> object:
+    async def report(self, core: Core, started: StartedLease) -> object:
         return await core.complete(started)
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
@@ -301,7 +301,7 @@ class Fail(OnLease):
     retryable: bool = False
     points = (Failpoint.FAIL_BEFORE_CLOSE, Failpoint.REQUEUE_BEFORE_POOL)
 
-    async def say(self, core: Core, started: StartedLease) -> object:
+    async def report(self, core: Core, started: StartedLease) -> object:
         return await core.fail(started, retryable=self.retryable)
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
@@ -316,7 +316,7 @@ class Fail(OnLease):
 class Requeue(OnLease):
     points = (Failpoint.REQUEUE_BEFORE_POOL,)
 
-    async def say(self, core: Core, started: StartedLease) -> object:
+    async def report(self, core: Core, started: StartedLease) -> object:
         return await core.room.leases.requeue(report(started), "spot notice")
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
@@ -325,7 +325,7 @@ class Requeue(OnLease):
 
 @dataclass(frozen=True)
 class Defer(OnLease):
-    async def say(self, core: Core, started: StartedLease) -> object:
+    async def report(self, core: Core, started: StartedLease) -> object:
         return await core.room.leases.defer(report(started), "prediction", datetime.now(UTC) + timedelta(hours=1))
 
     def while_held(self, state: State, key: DispatchKey, response: object) -> None:
@@ -338,7 +338,7 @@ class Defer(OnLease):
 class Callback(OnLease):
     points = (Failpoint.COMPLETE_BEFORE_CLOSE,)
 
-    async def say(self, core: Core, started: StartedLease) -> object:
+    async def report(self, core: Core, started: StartedLease) -> object:
         lease = started.lease
         return await core.room.leases.complete_callback(
             lease.dispatch_id, lease.cycle, {"a": 1}, "provider", [output_of(started)]

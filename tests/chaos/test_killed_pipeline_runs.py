@@ -91,11 +91,11 @@ class PipelineInstallation:
         for turn in range(VOTES):
             pair: list[dict[str, Any]] = []
 
-            async def is_asked(turn: int = turn, pair: list[dict[str, Any]] = pair) -> bool:
+            async def is_offered(turn: int = turn, pair: list[dict[str, Any]] = pair) -> bool:
                 pair[:] = (await self.ask("GET", f"/api/runs/{run_id}/pair?seed={turn}")).json()["candidates"]
                 return bool(pair) or await self.are_over()
 
-            await until(is_asked, 240, POLL_SECONDS)
+            await until(is_offered, 240, POLL_SECONDS)
             if not pair:
                 return
             winner, loser = sorted(pair, key=lambda each: (each["number"] % 2, each["number"]))

@@ -58,7 +58,7 @@ class OutageSetup:
     member: Member
     slug: str
     lightbox: LightboxProcess
-    said: io.StringIO
+    log: io.StringIO
     is_long: bool
 
     async def submit(self, seconds: float) -> None:
@@ -119,7 +119,7 @@ class OutageSetup:
         await until(lambda: self.failures(*events) >= before + (1 if self.is_long else FAILURES))
 
     def failures(self, *events: str) -> int:
-        text = self.said.getvalue()
+        text = self.log.getvalue()
         return sum(text.count(f'"event": "{event}"') for event in events)
 
     async def was_finished_once(self) -> None:
@@ -150,7 +150,7 @@ class OutageSetup:
 
 @asynccontextmanager
 async def open_scene(
-    settings: Settings, databases: Databases, said: io.StringIO, is_long: bool
+    settings: Settings, databases: Databases, log: io.StringIO, is_long: bool
 ) -> AsyncIterator[OutageSetup]:
     directory = settings.home.parent / "scene"
     directory.mkdir()
@@ -158,7 +158,7 @@ async def open_scene(
     core.workflow = await core.add_workflow("outage")
     member = await core.member("pool_1", TOKENS)
     async with lightbox_process(directory / "lightbox") as lightbox:
-        yield OutageSetup(settings, directory, core, member, "outage", lightbox, said, is_long)
+        yield OutageSetup(settings, directory, core, member, "outage", lightbox, log, is_long)
 
 
 @pytest.fixture

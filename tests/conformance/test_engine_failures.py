@@ -29,7 +29,7 @@ async def stop(running: asyncio.Task[Any]) -> None:
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "message"),
     [
         ("err_missing_input", "EmptyImage: Required input is missing (width)"),
         ("err_below_min", "EmptyImage: Value 0 smaller than min of 1 (width)"),
@@ -39,27 +39,27 @@ async def stop(running: asyncio.Task[Any]) -> None:
     ],
 )
 async def test_a_workflow_that_the_engine_refuses_fails_permanently_with_the_reason(
-    engine_setup: EngineSetup, case: str, said: str
+    engine_setup: EngineSetup, case: str, message: str
 ) -> None:
     error = await engine_setup.refused(case)
     assert (error.type, error.retryable) == ("invalid_workflow", False)
-    assert said in error.message
+    assert message in error.message
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "message"),
     [
         ("err_value_not_in_list", "the engine has no channel 'zzz'"),
         ("err_prompt_str", "The engine cannot read this workflow (500)."),
     ],
 )
 async def test_a_refusal_is_reported_without_other_files_of_the_machine(
-    recorded_engine_setup: EngineSetup, case: str, said: str
+    recorded_engine_setup: EngineSetup, case: str, message: str
 ) -> None:
     recorded_engine_setup.engine_server.play(case)
     error = await failed(asyncio.create_task(recorded_engine_setup.engine.run(new_run(), recorded_engine_setup.seen)))  # type: ignore[arg-type]
     assert (error.type, error.retryable) == ("invalid_workflow", False)
-    assert said in error.message
+    assert message in error.message
     assert "alpha" not in error.message
 
 
@@ -237,9 +237,9 @@ async def test_a_slow_engine_is_waited_for(engine_setup: EngineSetup) -> None:
     """The engine responds late, and a node works for long without a message."""
     if engine_setup.is_recorded:
         running = engine_setup.begin()
-        asked = "/job" if engine_setup.as_cloud else "/history"
+        path_of_history = "/job" if engine_setup.as_cloud else "/history"
         calls = engine_setup.recorded.calls
-        await until(lambda: sum(path.removeprefix("/api").startswith(asked) for _, path, _ in calls) > 5)
+        await until(lambda: sum(path.removeprefix("/api").startswith(path_of_history) for _, path, _ in calls) > 5)
         assert not running.done()
         engine_setup.engine_server.release()
     else:

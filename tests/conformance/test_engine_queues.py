@@ -80,8 +80,8 @@ async def test_a_run_waits_for_an_earlier_run_of_the_same_agent(own_engine_setup
     await until(lambda: own_engine_setup.seen.starts)
     second = own_engine_setup.begin(new_run(held_graph()), engine=engine)
     await until(own_engine_setup.engine_server.pending)
-    looks = own_engine_setup.line.looks
-    await until(lambda: own_engine_setup.line.looks > looks + 10)
+    polls = own_engine_setup.line.polls
+    await until(lambda: own_engine_setup.line.polls > polls + 10)
     # Between the two, the engine waits for no other run, and the time depends on the machine alone.
     assert isinstance(engine, ComfyUI)
     engine._patience = replace(engine._patience, queue=3600)
@@ -145,8 +145,8 @@ async def test_a_run_that_a_person_removed_from_the_queue_is_distinguished_from_
     await until(lambda: own_engine_setup.seen.starts)
     waiting = own_engine_setup.begin(new_run(held_graph()))
     await until(own_engine_setup.engine_server.pending)
-    looks = own_engine_setup.line.looks
-    await until(lambda: own_engine_setup.line.looks > looks + 10)
+    polls = own_engine_setup.line.polls
+    await until(lambda: own_engine_setup.line.polls > polls + 10)
     async with httpx.AsyncClient(base_url=own_engine_setup.engine_server.url, trust_env=False) as person:
         await person.post("/queue", json={"clear": True})
     error = await failed(waiting)
@@ -222,8 +222,8 @@ async def test_a_run_that_is_lost_from_the_queue_has_not_started(
     )
     await until(own_engine_setup.engine_server.pending)
     # Both look; in the end one of the looks was at a queue with ours in it.
-    looks = own_engine_setup.line.looks
-    await until(lambda: own_engine_setup.line.looks > looks + 10)
+    polls = own_engine_setup.line.polls
+    await until(lambda: own_engine_setup.line.polls > polls + 10)
     await own_engine_setup.kill()
     if comes_back:
         await own_engine_setup.start()

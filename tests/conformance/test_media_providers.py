@@ -23,7 +23,7 @@ from callsheet.providers.media import Finish, Generation, Made, SyncProvider
 from callsheet.providers.registry import ActorRegistry, lacking_of_provider
 from callsheet.toolbox.media_types import media_type_of
 from tests.support.comfyui.lightbox import lightbox_here
-from tests.support.providers.media_providers import Said, media_task, opened, service_table
+from tests.support.providers.media_providers import ProgressLog, media_task, opened, service_table
 from tests.support.providers.media_service import SECRET, MediaService, media_service
 from tests.support.providers.plugin_wheel import NAME, unpacked_plugin
 from tests.support.run.ports import free_port
@@ -38,14 +38,14 @@ class ProviderSetup:
     registry: ActorRegistry
     name: str
     directory: Path
-    said: Said = field(default_factory=Said)
+    progress: ProgressLog = field(default_factory=ProgressLog)
 
     @property
     def provider(self) -> SyncProvider:
         return cast("SyncProvider", self.registry.media[self.name])
 
     async def make(self, prompt: str = HOSTILE) -> Made:
-        return await self.provider.generate(Generation("txt2img", prompt), self.directory, self.said)
+        return await self.provider.generate(Generation("txt2img", prompt), self.directory, self.progress)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ async def test_files_are_in_the_given_directory_and_have_the_type_of_their_name(
 
 async def test_progress_is_reported_in_percent(provider_setup: ProviderSetup) -> None:
     await provider_setup.make()
-    percents = [percent for percent in provider_setup.said.percents if percent is not None]
+    percents = [percent for percent in provider_setup.progress.percents if percent is not None]
     assert percents
     assert all(0 <= percent <= 100 for percent in percents)
     assert percents == sorted(percents)
@@ -126,7 +126,7 @@ async def test_the_actor_runs_the_provider_and_the_result_can_be_stored(provider
 async def test_a_submission_is_validated_without_a_call_to_the_service(
     provider_setup: ProviderSetup, running_service: MediaService
 ) -> None:
-    before = len(running_service.asked)
+    before = len(running_service.requests)
     provider, generation = provider_setup.provider, Generation("txt2img", HOSTILE)
     assert lacking_of_provider(provider) == []
     assert list(provider.problems(generation)) == []
@@ -137,7 +137,7 @@ async def test_a_submission_is_validated_without_a_call_to_the_service(
     assert limit == provider.concurrency(generation)
     assert provider.run_limit_seconds > 0
     json.dumps(dict(provider.preview_info(generation)))
-    assert len(running_service.asked) == before
+    assert len(running_service.requests) == before
 
 
 async def test_two_concurrent_runs_do_not_disturb_each_other(provider_setup: ProviderSetup, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ async def test_two_concurrent_runs_do_not_disturb_each_other(provider_setup: Pro
 
 async def test_logs_and_details_contain_no_secret(provider_setup: ProviderSetup, logged: io.StringIO) -> None:
     made = await provider_setup.make()
-    assert SECRET not in f"{logged.getvalue()} {made.details} {provider_setup.said}"
+    assert SECRET not in f"{logged.getvalue()} {made.details} {provider_setup.progress}"
 
 
 @pytest.mark.parametrize("name", ["leonardo", "midjourney", "lightbox"])

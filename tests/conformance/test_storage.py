@@ -303,7 +303,7 @@ async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, stor
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
-    ("asked", "content_range", "content"),
+    ("requested", "content_range", "content"),
     [
         ("bytes=2-4", "bytes 2-4/10", b"234"),
         ("bytes=7-", "bytes 7-9/10", b"789"),
@@ -312,10 +312,10 @@ async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, stor
     ],
 )
 async def test_a_signed_get_returns_ranges(
-    storage: Storage, folder: str, storage_client: httpx.AsyncClient, asked: str, content_range: str, content: bytes
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient, requested: str, content_range: str, content: bytes
 ) -> None:
     await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
-    response = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range=asked)
+    response = await send(storage_client, storage.presign_get(f"{folder}/clip"), Range=requested)
     assert (response.status_code, response.headers["content-range"]) == (206, content_range)
     assert response.content == content
 

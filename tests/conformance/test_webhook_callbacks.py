@@ -305,18 +305,18 @@ async def test_the_secret_is_fetched_once_and_again_if_it_does_not_verify(
     async with set_up(replicate) as provider:
         for _ in range(3):
             await provider.read_callback(signed_headers(body, SECRET, NOW), body, NOW)
-        asked = "GET /webhooks/default/secret"
-        assert len(replicate.called(asked)) == 1
+        path = "GET /webhooks/default/secret"
+        assert len(replicate.called(path)) == 1
         with pytest.raises(CallbackRefused):
             await provider.read_callback(signed_headers(body, OTHER_SECRET, NOW), body, NOW)
-        assert len(replicate.called(asked)) == 1
+        assert len(replicate.called(path)) == 1
         monkeypatch.setattr("callsheet.providers.replicate.provider.SECRET_SECONDS", 0.0)
         replicate.secret = OTHER_SECRET
         try:
             await provider.read_callback(signed_headers(body, OTHER_SECRET, NOW), body, NOW)
         finally:
             replicate.secret = SECRET
-        assert len(replicate.called(asked)) == 2
+        assert len(replicate.called(path)) == 2
 
 
 async def test_a_configured_secret_is_never_fetched(replicate: ReplicateServer) -> None:

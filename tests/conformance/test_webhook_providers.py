@@ -98,17 +98,19 @@ async def test_a_service_that_cannot_be_reached_is_unavailable(service_setup: Se
 
 
 @pytest.mark.few_forms
-@pytest.mark.parametrize(("status", "said"), [(401, "key"), (402, "402"), (404, "404"), (422, "Refused by the test")])
+@pytest.mark.parametrize(
+    ("status", "message"), [(401, "key"), (402, "402"), (404, "404"), (422, "Refused by the test")]
+)
 async def test_a_refusal_is_final_and_shows_no_secret(
-    service_setup: ServiceSetup, logged: io.StringIO, status: int, said: str
+    service_setup: ServiceSetup, logged: io.StringIO, status: int, message: str
 ) -> None:
     service_setup.server.refuse(1, status, calls="POST")
     error = await service_setup.refused()
     assert not error.retryable
-    assert said in error.message
+    assert message in error.message
     assert error.details["status"] == status
-    told = f"{error.message} {error.details} {error.traceback} {logged.getvalue()}"
-    assert TOKEN not in told
+    everything = f"{error.message} {error.details} {error.traceback} {logged.getvalue()}"
+    assert TOKEN not in everything
     assert len(service_setup.server.submitted) == 1
 
 

@@ -90,10 +90,13 @@ async def test_the_url_of_the_parent_image_is_signed_only_when_a_worker_leases_t
 
 
 async def test_paths_in_the_users_own_payload_of_a_task_get_no_signed_urls(pipelines: PipelineHarness) -> None:
-    said = {"task_files": [{"path": f"tenants/{pipelines.ann.tenant_id}/secret.png", "places": [["url"]]}], "url": ""}
-    await pipelines.core.submit(pipelines.ann, kind="task", payload=said)
+    payload = {
+        "task_files": [{"path": f"tenants/{pipelines.ann.tenant_id}/secret.png", "places": [["url"]]}],
+        "url": "",
+    }
+    await pipelines.core.submit(pipelines.ann, kind="task", payload=payload)
     job = deliveries(pipelines).job(await pipelines.start(), 30)
-    assert (job.input_payload, job.input_url) == (said, None)
+    assert (job.input_payload, job.input_url) == (payload, None)
 
 
 async def test_a_failure_is_a_strike_against_the_parent_and_is_refunded(pipelines: PipelineHarness) -> None:
@@ -177,8 +180,11 @@ async def test_a_replay_sends_the_same_request_to_the_same_actor_at_the_current_
     started = await pipelines.start()
     assert deliveries(pipelines).job(started, 30).input_payload["image"][0].startswith("http")
     await pipelines.deliver(started)
-    told = await pipelines.room.guidance.lineages.explain(ann, leaf["id"])
-    assert [(each.workflow, each.payload) for each in told.ancestors][1] == ({}, {"image": ["{{parent_image_path}}"]})
+    lineage = await pipelines.room.guidance.lineages.explain(ann, leaf["id"])
+    assert [(each.workflow, each.payload) for each in lineage.ancestors][1] == (
+        {},
+        {"image": ["{{parent_image_path}}"]},
+    )
     pipelines, _ = await with_actors(pipelines)
     with pytest.raises(InvalidRequest, match="This candidate cannot be made again"):
         await pipelines.room.guidance.lineages.replay(ann, leaf["id"], Replay())

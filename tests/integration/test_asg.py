@@ -223,11 +223,11 @@ async def test_if_aws_is_unreachable_the_worker_registers_with_a_warning_and_a_l
 async def test_if_aws_does_not_respond_the_worker_registers(core: Core) -> None:
     released = asyncio.Event()
 
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await released.wait()
         writer.close()
 
-    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    server = await asyncio.start_server(stay_silent, "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()
         room = checking(core, f"http://{host}:{port}", asg_timeout_seconds=0.2)

@@ -26,14 +26,14 @@ async def running(core: Core, member: Member, percent: float | None = None, **ch
     await core.submit(member, **{"cost": 100, "refund_on_cancel": "unspent", **changes})
     started = await core.start()
     if percent is not None:
-        await say(core, started, percent)
+        await report_progress(core, started, percent)
     return started
 
 
-async def say(core: Core, started: StartedLease, percent: float, elapsed_ms: int | None = None) -> None:
+async def report_progress(core: Core, started: StartedLease, percent: float, elapsed_ms: int | None = None) -> None:
     lease = started.lease
-    said = ProgressReport(percent=percent, elapsed_ms=elapsed_ms)
-    await core.room.progress.record(lease.cycle, lease.lease_seq, said)
+    progress = ProgressReport(percent=percent, elapsed_ms=elapsed_ms)
+    await core.room.progress.record(lease.cycle, lease.lease_seq, progress)
 
 
 async def cancel(core: Core, member: Member, job_id: UUID) -> None:
@@ -58,7 +58,7 @@ async def test_canceling_a_running_job_refunds_the_share_of_its_remaining_progre
 
 
 AGO = "UPDATE ai_jobs SET started_at = clock_timestamp() - make_interval(secs => $2) WHERE id = $1"
-SAID = "UPDATE job_progress SET updated_at = clock_timestamp() - make_interval(secs => $2) WHERE job_id = $1"
+REPORTED = "UPDATE job_progress SET updated_at = clock_timestamp() - make_interval(secs => $2) WHERE job_id = $1"
 
 
 async def test_the_time_since_the_engine_started_counts_if_it_is_more_than_the_progress(
@@ -67,8 +67,8 @@ async def test_the_time_since_the_engine_started_counts_if_it_is_more_than_the_p
     started = await running(core, ann, run_limit_seconds=1000)
     await core.rows(ann.pool, AGO, started.lease.job_id, 900.0)
     # 305 seconds of work when it said so, 200 seconds ago: whatever else it waited for is not its own.
-    await say(core, started, 10.0, elapsed_ms=305_000)
-    await core.rows(ann.pool, SAID, started.lease.job_id, 200.0)
+    await report_progress(core, started, 10.0, elapsed_ms=305_000)
+    await core.rows(ann.pool, REPORTED, started.lease.job_id, 200.0)
     await cancel(core, ann, started.lease.job_id)
     [_, (_, refunded, kept)] = await lines(core, ann, started.lease.job_id)
     assert refunded + kept == 100

@@ -10,7 +10,7 @@ from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
 from tests.support.http.fleet_api import join, registry
 from tests.support.jobs.core import Core, Member
 
-NOBODY = RouteCapacity(0, 0, 0, 0, False)
+NO_CAPACITY = RouteCapacity(0, 0, 0, 0, False)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def test_an_empty_list_of_routes_needs_no_query_and_an_unknown_route_has_n
 ) -> None:
     assert await room.capacity.of([]) == {}
     assert await room.capacity.of([(999_999, "production", "self_hosted")]) == {
-        (999_999, "production", "self_hosted"): NOBODY
+        (999_999, "production", "self_hosted"): NO_CAPACITY
     }
 
 
@@ -59,10 +59,10 @@ async def test_only_workers_of_the_stage_and_the_provider_count(core: Core, room
     await join(room, "staging", slug, stage="staging")
     await join(room, "cloud", slug, providers=["cloud"])
     await join(room, "elsewhere", other)
-    assert await only(core, room) == NOBODY
+    assert await only(core, room) == NO_CAPACITY
     assert (await only(core, room, stage="staging")).live_workers == 1
     assert (await only(core, room, provider="cloud")).live_workers == 1
-    assert await only(core, room, stage="staging", provider="cloud") == NOBODY
+    assert await only(core, room, stage="staging", provider="cloud") == NO_CAPACITY
 
 
 async def test_workers_that_are_silent_draining_not_approved_or_revoked_do_not_count(
@@ -110,7 +110,7 @@ async def test_a_fleet_that_wants_more_workers_than_live_is_scaling_up(core: Cor
     await room.fleets.update(fleet.id, UpdateFleetRequest(desired_workers=None), "operator")
     assert not (await only(core, room)).scaling_up
     await room.fleets.update(fleet.id, UpdateFleetRequest(desired_workers=5, is_active=False), "operator")
-    assert await only(core, room) == NOBODY
+    assert await only(core, room) == NO_CAPACITY
 
 
 async def test_the_capacity_of_many_routes_is_counted_for_each_of_them(core: Core, room: FleetRoom) -> None:

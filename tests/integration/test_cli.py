@@ -320,8 +320,8 @@ async def test_each_payment_credits_tokens_once_and_is_in_the_audit_log(
         ("PAYMENT_CREDIT", 5),
         ("PAYMENT_CREDIT", 100),
     ]
-    said, _, *rows = callsheet.call("wallet", "show", "rich@example.com", "--limit", "1").out.splitlines()
-    assert said == "rich@example.com has 105 tokens. Active jobs hold 0 more."
+    summary, _, *rows = callsheet.call("wallet", "show", "rich@example.com", "--limit", "1").out.splitlines()
+    assert summary == "rich@example.com has 105 tokens. Active jobs hold 0 more."
     assert [row.split()[2:4] for row in rows] == [["+5", "PAYMENT_CREDIT"]]
     assert "There is no user 'poor@example.com'" in callsheet.call("wallet", "show", "poor@example.com").sentence
 

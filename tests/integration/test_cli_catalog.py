@@ -190,9 +190,9 @@ def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callshee
     shown = callsheet.call("effects", "show", "shown", "--json").json
     assert (shown["credits_cost"], shown["name"], shown["overrides"]) == (7, "Better", {"prompt": "a cat"})
     assert callsheet.call("effects", "update", "shown", "--unset", "prompt", "--json").json["overrides"] == {}
-    told = callsheet.call("effects", "show", "shown").out
-    assert told.startswith("shown: Better (not published)\n")
-    assert ["cost", "7"] in [line.split() for line in told.splitlines()]
+    printed = callsheet.call("effects", "show", "shown").out
+    assert printed.startswith("shown: Better (not published)\n")
+    assert ["cost", "7"] in [line.split() for line in printed.splitlines()]
 
     assert callsheet.call("workflows", "delete", "used").sentence == (
         "Nothing was deleted. Add --yes to delete workflow used."
@@ -249,9 +249,9 @@ def test_a_workflow_may_deliver_everything_that_its_graph_saves(callsheet: Calls
     assert "The result is everything that the graph saves.\n" in shown
     made = callsheet.call("workflows", "show", "many", "--json").json
     assert (made["output_node_id"], made["output_extension"], made["run_limit_seconds"]) == (None, "png", 77)
-    told = callsheet.call("workflows", "show", "many").out
-    assert "Result: everything that the graph saves, .png, image/png\n" in told
-    assert "Longest run: 77 seconds\n" in told
+    printed = callsheet.call("workflows", "show", "many").out
+    assert "Result: everything that the graph saves, .png, image/png\n" in printed
+    assert "Longest run: 77 seconds\n" in printed
 
     one = callsheet.call("workflows", "update", "many", "--output-node", "10", "--run-limit", "88", "--json").json
     assert (one["output_node_id"], one["run_limit_seconds"]) == ("10", 88)
@@ -379,9 +379,9 @@ def test_an_effect_is_shown_with_files(callsheet: Callsheet, tmp_path: Path) -> 
     assert "Cats" in shown
     made = callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"]
     assert (made["before"]["width"], made["after"]["width"]) == (200, 160)
-    heard = tmp_path / "after.flac"
-    heard.write_bytes(sound("flac"))
-    callsheet.succeed("effects", "update", "with-clip", "--preview", str(heard))
+    sound_file = tmp_path / "after.flac"
+    sound_file.write_bytes(sound("flac"))
+    callsheet.succeed("effects", "update", "with-clip", "--preview", str(sound_file))
     assert "preview   sound " in callsheet.succeed("effects", "show", "with-clip").out
     callsheet.succeed("effects", "update", "with-clip", "--no-preview")
     assert callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"] is None

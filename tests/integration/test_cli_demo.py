@@ -108,8 +108,8 @@ def test_effects_of_the_demo_take_images_videos_and_texts(callsheet: Callsheet) 
         for slug, each in effects.items()
     }
     assert (inputs["negative"], inputs["glow"], inputs["imagine"]) == ("video", "image", None)
-    asked = {one["key"]: one for one in workflows[effects["caption"]["workflow"]]["properties"]}
-    assert (asked["prompt"]["type"], asked["prompt"]["required"]) == ("text", True)
+    properties = {one["key"]: one for one in workflows[effects["caption"]["workflow"]]["properties"]}
+    assert (properties["prompt"]["type"], properties["prompt"]["required"]) == ("text", True)
     logo = next(one for one in workflows[effects["watermark"]["workflow"]]["properties"] if one["key"] == "logo")
     assert (logo["type"], bool(logo["default"])) == ("image", True)
 

@@ -92,8 +92,8 @@ async def test_assign_adds_unassign_removes_and_set_replaces_after_a_confirmatio
     for command, verb in (("assign", "add"), ("unassign", "remove")):
         assert f"Name the workflows to {verb}" in callsheet.refuse("fleets", command, "gpu")
 
-    asked = callsheet.call("fleets", "set", "gpu", "two")
-    assert (asked.code, asked.err.splitlines()) == (
+    unconfirmed = callsheet.call("fleets", "set", "gpu", "two")
+    assert (unconfirmed.code, unconfirmed.err.splitlines()) == (
         1,
         [
             "Fleet gpu in production will no longer serve one, three.",

@@ -77,8 +77,8 @@ async def test_a_login_is_stored_for_later_commands_and_readable_by_its_user_onl
     jobs_api: JobsApi, terminal: Terminal
 ) -> None:
     person = await jobs_api.person(tokens=50)
-    said = await terminal.login(person, "--profile", "studio")
-    assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
+    login = await terminal.login(person, "--profile", "studio")
+    assert login.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
     assert (stat.S_IMODE(profiles_file().stat().st_mode), stat.S_IMODE(profiles_file().parent.stat().st_mode)) == (
         0o600,
         0o700,
@@ -96,8 +96,8 @@ async def test_the_url_of_a_page_of_the_web_application_names_its_control_plane(
     jobs_api: JobsApi, terminal: Terminal, page: str
 ) -> None:
     person = await jobs_api.person()
-    said = await terminal.run("login", terminal.url + page, "--key-stdin", input=f"{person.key}\n")
-    assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
+    login = await terminal.run("login", terminal.url + page, "--key-stdin", input=f"{person.key}\n")
+    assert login.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
     assert (await terminal.run("jobs", "list", "--json", "--url", terminal.url + page)).json == []
 
 
@@ -122,8 +122,8 @@ async def test_a_password_becomes_a_key_of_this_machine(
     assert refused.sentence == "The e-mail address or the password is wrong."
     assert "no terminal to ask for the password" in (await terminal.run(*by_email)).sentence
     assert not profiles_file().exists()
-    said = await terminal.run(*by_email, "--password-stdin", input=f"{PASSWORD}\n")
-    assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
+    login = await terminal.run(*by_email, "--password-stdin", input=f"{PASSWORD}\n")
+    assert login.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
     assert (await terminal.run("jobs", "list", "--json")).json == []
     async with plane.databases.central.connection() as connection:
         names = await connection.fetch("SELECT name FROM api_keys WHERE user_id = $1 ORDER BY id", person.user.id)
@@ -258,9 +258,11 @@ async def test_a_critical_alert_makes_the_command_fail(jobs_api: JobsApi, termin
     quiet = await terminal.run("alerts")
     assert (quiet.code, quiet.out) == (0, "No alerts.\n")
     await jobs_api.submit(await jobs_api.person(tokens=100))
-    told = await terminal.run("alerts", "--json")
-    assert told.code == 1
-    assert [(each["code"], each["subject"].split()[0]) for each in told.json] == [("no_live_worker", jobs_api.workflow)]
+    printed = await terminal.run("alerts", "--json")
+    assert printed.code == 1
+    assert [(each["code"], each["subject"].split()[0]) for each in printed.json] == [
+        ("no_live_worker", jobs_api.workflow)
+    ]
     assert "→" in (await terminal.run("alerts")).out
 
 
@@ -317,8 +319,8 @@ async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
             "UPDATE dispatch_history SET created_at = created_at - interval '1 year'"
             " WHERE dispatch_id = (SELECT min(dispatch_id) FROM dispatch_history)"
         )
-    told = (await terminal.run(*export, "--workflow", jobs_api.workflow)).out
-    assert told == f"Wrote 4 jobs to {file}. To replay them, run: callsheet simulate --trace {file}\n"
+    printed = (await terminal.run(*export, "--workflow", jobs_api.workflow)).out
+    assert printed == f"Wrote 4 jobs to {file}. To replay them, run: callsheet simulate --trace {file}\n"
     found = list(read_trace(file).rows())
     assert [key for _, _, key in found] == [
         TraceLane(person.tenant.slug, "", -number, jobs_api.workflow) for number in range(1, 5)

@@ -13,7 +13,7 @@ from tests.support.programs.commands import Callsheet, Result
 
 pytestmark = pytest.mark.thorough
 
-ASKED = """
+ACTOR_PIPELINE = """
 slug = "asked"
 name = "Asked"
 
@@ -73,10 +73,10 @@ def test_applying_shows_its_changes_and_writes_only_after_confirmation(directory
     dry = succeed(callsheet, "pipelines", "apply", str(file), "--dry-run")
     assert "+ pipeline sketches\n+ step Base" in dry.err
     assert "would be at version 1" in dry.out
-    asked = callsheet.call("pipelines", "apply", str(file))
-    assert asked.code == 1
-    assert "+ pipeline sketches\n+ step Base" in asked.err
-    assert "Nothing was written" in asked.err
+    unconfirmed = callsheet.call("pipelines", "apply", str(file))
+    assert unconfirmed.code == 1
+    assert "+ pipeline sketches\n+ step Base" in unconfirmed.err
+    assert "Nothing was written" in unconfirmed.err
     assert "sketches" not in succeed(callsheet, "pipelines", "list").out
     succeed(callsheet, "pipelines", "apply", str(file), "--yes")
     assert succeed(callsheet, "pipelines", "apply", str(file), "--json").json["changes"] == []
@@ -93,17 +93,17 @@ def test_a_step_that_is_an_actor_is_applied_compared_and_refused_like_the_others
     directory: Path, callsheet: Callsheet
 ) -> None:
     file = directory / "asked.toml"
-    file.write_text(ASKED)
-    told = callsheet.call("pipelines", "apply", str(file))
-    assert '+ step Base {"workflow": "actor:media", "payload": {' in told.err
-    assert '"provider": "lightbox"' in told.err
+    file.write_text(ACTOR_PIPELINE)
+    printed = callsheet.call("pipelines", "apply", str(file))
+    assert '+ step Base {"workflow": "actor:media", "payload": {' in printed.err
+    assert '"provider": "lightbox"' in printed.err
     succeed(callsheet, "pipelines", "apply", str(file), "--yes")
     assert succeed(callsheet, "pipelines", "apply", str(file), "--json").json["changes"] == []
-    file.write_text(ASKED.replace("width = 64", "width = 128"))
+    file.write_text(ACTOR_PIPELINE.replace("width = 64", "width = 128"))
     [change] = succeed(callsheet, "pipelines", "apply", str(file), "--yes", "--json").json["changes"]
     assert change.startswith("~ step Base: payload: ")
     assert '"width": 64' in change.partition(" → ")[0]
-    file.write_text(ASKED.replace("width = 64", "width = 1"))
+    file.write_text(ACTOR_PIPELINE.replace("width = 64", "width = 1"))
     refused_size = callsheet.call("pipelines", "apply", str(file), "--yes")
     assert "steps.0.payload.params.width: The value must be 16 or more" in refused_size.err
 
@@ -146,8 +146,11 @@ def test_a_run_is_watched_to_its_end_and_exported(directory: Path, callsheet: Ca
     assert nowhere.code == 1
     assert "x.zip cannot be written: No such file" in nowhere.err
     assert "The run is completed." in refused(callsheet, "runs", "cancel", run)
-    asked = callsheet.call("runs", "delete", run)
-    assert (asked.code, "3 candidates with their images, previews and votes" in asked.err + asked.out) == (1, True)
+    unconfirmed = callsheet.call("runs", "delete", run)
+    assert (
+        unconfirmed.code,
+        "3 candidates with their images, previews and votes" in unconfirmed.err + unconfirmed.out,
+    ) == (1, True)
     assert f"Run {run} (Three) is deleted." in succeed(callsheet, "runs", "delete", run, "--yes").out
     assert "There is no such run." in refused(callsheet, "runs", "delete", run, "--yes")
 
@@ -168,9 +171,9 @@ def test_a_refused_command_prints_one_sentence(directory: Path, callsheet: Calls
     file = directory / "wrong.toml"
     file.write_text(PIPELINE.replace("demo-imagine", "nowhere"))
     for how in ("--yes", "--dry-run"):
-        told = callsheet.call("pipelines", "apply", str(file), how)
-        assert told.code == 1
-        assert "steps.0.workflow: There is no workflow 'nowhere'" in told.err
+        printed = callsheet.call("pipelines", "apply", str(file), how)
+        assert printed.code == 1
+        assert "steps.0.workflow: There is no workflow 'nowhere'" in printed.err
     assert "no such pipeline" in refused(callsheet, "runs", "start", "nowhere", "--name", "x", "--budget", "1")
     assert "budget" in refused(callsheet, "runs", "start", "nowhere", "--name", "x", "--budget", "0")
     assert "KEY=VALUE" in refused(callsheet, "runs", "start", "x", "--name", "x", "--budget", "1", "--set", "colour")

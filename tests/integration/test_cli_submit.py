@@ -16,7 +16,7 @@ from PIL import Image
 
 from callsheet.wire.job_errors import SENTENCES
 from tests.support.media.clips import decode, farthest, flat, make_clip, make_image
-from tests.support.media.sounds import heard, sound
+from tests.support.media.sounds import analyze, sound
 from tests.support.programs.commands import Callsheet, Result
 
 
@@ -199,7 +199,7 @@ def test_a_sound_becomes_a_sound(callsheet: Callsheet, tmp_path: Path) -> None:
     done = callsheet.succeed("submit", "voice", "song.mp3", "--set", "audio=other.wav", "--watch")
     result = tmp_path / fetched(done)
     assert result.name == "song-voice.flac"
-    assert heard(result.read_bytes()).pitch == pytest.approx(660.0, abs=5)
+    assert analyze(result.read_bytes()).pitch == pytest.approx(660.0, abs=5)
     make_image(tmp_path / "cover.png")
     refused = callsheet.call("submit", "voice", "cover.png", "--set", "audio=other.wav").sentence
     assert refused.startswith("voice works on an audio file; cover.png is image/png")
@@ -225,15 +225,15 @@ def test_ctrl_c_leaves_the_job_running_and_prints_the_command_to_continue(
         ended = watching.end(signal.SIGINT)
     assert (ended.code, ended.out) == (130, "")
     assert "Traceback" not in ended.err
-    told = next(line for line in ended.err.splitlines() if "callsheet watch" in line)
+    hint = next(line for line in ended.err.splitlines() if "callsheet watch" in line)
     [fleet] = [each for each in callsheet.call("fleets", "list", "--json").json if each["slug"] == "demo"]
     assert callsheet.call("fleets", "assign", "demo", *fleet["workflows"], held).code == 0
-    done = callsheet.succeed("watch", told.split()[-1], "--json").json
+    done = callsheet.succeed("watch", hint.split()[-1], "--json").json
     assert (done["status"], len(done["files"])) == ("completed", 1)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (("nope", "my clip.mp4"), "There is no effect 'nope'. Available: caption, glow, golden-hour"),
         (("../me", "my clip.mp4"), "There is no effect '../me'."),
@@ -259,10 +259,10 @@ def test_ctrl_c_leaves_the_job_running_and_prints_the_command_to_continue(
     ],
 )
 def test_a_wrong_command_prints_one_sentence_before_anything_is_sent(
-    callsheet: Callsheet, clip: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+    callsheet: Callsheet, clip: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
 ) -> None:
     monkeypatch.chdir(clip.parent)
-    assert said in callsheet.call("submit", *arguments).sentence
+    assert sentence in callsheet.call("submit", *arguments).sentence
 
 
 def test_a_refusal_of_the_control_plane_names_the_property(callsheet: Callsheet, clip: Path) -> None:

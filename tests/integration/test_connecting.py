@@ -119,10 +119,10 @@ async def test_a_host_name_is_resolved_anew_at_each_attempt(steady: Pair, monkey
     resolve = socket.getaddrinfo
     places = ["127.0.0.1"]
 
-    def answer(host: object, *others: object, **more: object) -> object:
+    def lookup(host: object, *others: object, **more: object) -> object:
         return resolve(places[-1] if host == "db.example.test" else host, *others, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(socket, "getaddrinfo", answer)
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
     assert await port_of(moving) == steady.primary.port
     places.append("127.0.0.9")
     with pytest.raises(ConnectionRefusedError):

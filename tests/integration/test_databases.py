@@ -27,8 +27,8 @@ from tests.support.waiting import until
 async def test_g12_connections_follow_a_killed_server_to_its_new_port(tmp_path: Path) -> None:
     databases = await open_databases(load_settings(home=tmp_path / "home"))
     listener = Listener(databases.central)
-    heard: list[str | None] = []
-    listener.subscribe("news", heard.append)
+    received: list[str | None] = []
+    listener.subscribe("news", received.append)
     listener.start()
     try:
         await listener.connected.wait()
@@ -44,13 +44,13 @@ async def test_g12_connections_follow_a_killed_server_to_its_new_port(tmp_path: 
                 async with database.connection() as connection:
                     assert await connection.fetchval("SELECT current_database()") == database.name
 
-            async def is_heard() -> bool:
+            async def is_received() -> bool:
                 # Only a listener on the new port can hear what is sent there.
                 async with databases.central.connection() as connection:
                     await connection.execute("NOTIFY news, 'from the new port'")
-                return "from the new port" in heard
+                return "from the new port" in received
 
-            await until(is_heard)
+            await until(is_received)
     finally:
         await listener.stop()
         await databases.close()
@@ -90,12 +90,12 @@ async def test_a_pool_that_is_being_opened_while_all_are_closed_is_closed_again(
         await open_pool()
 
     monkeypatch.setattr(pool, "open", open_late)
-    asked = asyncio.create_task(databases.pool("pool_1"))
+    waiting = asyncio.create_task(databases.pool("pool_1"))
     await opening.wait()
     await databases.close()
     all_closed.set()
     with pytest.raises(PoolUnavailable):
-        await asked
+        await waiting
     assert not pool.is_open
 
 

@@ -30,7 +30,7 @@ from tests.support.jobs.core import Core, Member
 from tests.support.media.media_harness import open_media_harness
 from tests.support.programs.commands import Callsheet
 
-NOBODY = "http://127.0.0.1:1"
+CLOSED_URL = "http://127.0.0.1:1"
 # The response of ComfyUI 0.7.0.
 SYSTEM_STATS = {
     "system": {
@@ -99,7 +99,7 @@ def engine(response: object, status: int = 200) -> Iterator[str]:
         yield url
 
 
-async def findings(settings: Settings, engine_url: str = NOBODY) -> dict[str, SettingsFinding]:
+async def findings(settings: Settings, engine_url: str = CLOSED_URL) -> dict[str, SettingsFinding]:
     found = await examine(changed(settings, engine={"url": engine_url}))
     return {finding.part: finding for finding in found}
 
@@ -135,7 +135,7 @@ async def test_doctor_succeeds_if_every_check_passes(settings: Settings, tmp_pat
 @pytest.mark.thorough
 def test_the_option_json_prints_only_json(tmp_path: Path) -> None:
     # In a process of its own: in this one the logs are set up already. The call of the engine is logged.
-    ended = Callsheet(tmp_path, ENGINE__URL=NOBODY).run_process("doctor", "--worker", "--json")
+    ended = Callsheet(tmp_path, ENGINE__URL=CLOSED_URL).run_process("doctor", "--worker", "--json")
     assert (ended.code, ended.err) == (1, "")
     assert {finding["part"]: finding["status"] for finding in ended.json}["engine"] == "problem"
 
@@ -176,17 +176,17 @@ async def test_a_healthy_installation_is_called_healthy(settings: Settings, tmp_
     shown = command_for(settings, tmp_path, None).having(SECRET_KEY=secret).succeed("doctor").out.splitlines()
     assert shown[-1] == "Everything is healthy."
     assert [line for line in shown if line.startswith(("warning", "problem"))] == []
-    named = command_for(settings, tmp_path, NOBODY).having(SECRET_KEY=secret).succeed("doctor").out.splitlines()
+    named = command_for(settings, tmp_path, CLOSED_URL).having(SECRET_KEY=secret).succeed("doctor").out.splitlines()
     assert named[-1] == "Found 1 warning. The lines with → say what to do."
 
 
 async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
     settings: Settings, tmp_path: Path
 ) -> None:
-    shown = command_for(settings, tmp_path, NOBODY).succeed("doctor").out
+    shown = command_for(settings, tmp_path, CLOSED_URL).succeed("doctor").out
     _, found, rest = shown.partition("warning  engine ")
     [line, advice] = (found + rest).splitlines()[:2]
-    assert line.startswith(f"warning  engine    No ComfyUI responds at {NOBODY} (")
+    assert line.startswith(f"warning  engine    No ComfyUI responds at {CLOSED_URL} (")
     assert advice.strip().startswith("→ Only a machine that renders needs ComfyUI. ")
 
 
@@ -194,7 +194,7 @@ async def test_an_unsafe_combination_of_settings_is_a_warning_with_advice_and_no
     settings: Settings, tmp_path: Path
 ) -> None:
     assert "settings" not in await findings(settings)
-    doctor = command_for(settings, tmp_path, NOBODY).having(SERVER__PUBLIC_URL="https://callsheet.example.com")
+    doctor = command_for(settings, tmp_path, CLOSED_URL).having(SERVER__PUBLIC_URL="https://callsheet.example.com")
     found = [each for each in doctor.succeed("doctor", "--json").json if each["part"] == "settings"]
     assert {each["status"] for each in found} == {"warning"}
     assert {"CALLSHEET_SERVER__TRUSTED_PROXIES", "CALLSHEET_SERVER__METRICS_TOKEN"} <= {
@@ -214,7 +214,7 @@ async def test_a_provider_that_could_not_call_back_is_a_warning(settings: Settin
 
 
 async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Settings, tmp_path: Path) -> None:
-    away = command_for(settings, tmp_path, NOBODY).having(DATABASE__DSN="postgresql://user:hidden@127.0.0.1:1/name")
+    away = command_for(settings, tmp_path, CLOSED_URL).having(DATABASE__DSN="postgresql://user:hidden@127.0.0.1:1/name")
     ended = away.run("doctor")
     assert ended.code == 1
     [line] = [line for line in ended.out.splitlines() if line.startswith("problem")]
@@ -290,7 +290,9 @@ async def test_local_storage_is_a_warning_if_callsheet_runs_on_another_machine(
 
 
 async def test_an_unavailable_s3_service_is_a_problem(settings: Settings) -> None:
-    s3 = settings.storage.s3.model_copy(update={"bucket": "pictures", "endpoint_url": NOBODY, "access_key_id": "id"})
+    s3 = settings.storage.s3.model_copy(
+        update={"bucket": "pictures", "endpoint_url": CLOSED_URL, "access_key_id": "id"}
+    )
     found = (await findings(changed(settings, storage={"backend": "s3", "s3": s3})))["storage"]
     assert found.status == "problem"
     assert found.message
@@ -422,14 +424,14 @@ async def test_the_web_application_needs_the_rule_too_and_doctor_prints_it(setti
         await storage.close()
 
 
-@pytest.mark.parametrize(("previews", "has_pyav", "said"), [(True, False, 1), (True, True, 0), (False, False, 0)])
+@pytest.mark.parametrize(("previews", "has_pyav", "findings"), [(True, False, 1), (True, True, 0), (False, False, 0)])
 async def test_videos_that_will_have_no_previews_are_named(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, previews: bool, has_pyav: bool, said: int
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, previews: bool, has_pyav: bool, findings: int
 ) -> None:
     if not has_pyav:
         monkeypatch.setattr("callsheet.media.previews.sandbox.find_spec", lambda name: None)
     found = [each for each in await examine(changed(settings, media={"previews": previews})) if each.part == "previews"]
-    assert len(found) == said
+    assert len(found) == findings
     for each in found:
         assert each.status == "warning"
         assert "server,previews" in each.advice

@@ -52,7 +52,7 @@ async def called_back_but_without_a_response(call_harness: CallHarness) -> bool:
     return crashed
 
 
-async def asked_but_the_response_is_not_kept(call_harness: CallHarness) -> bool:
+async def poll_and_lose_the_response(call_harness: CallHarness) -> bool:
     _, prediction = await call_harness.waiting()
     call_harness.replicate.end(prediction.id, PICTURE)
     await call_harness.hurry()
@@ -87,7 +87,7 @@ OPERATIONS: tuple[Callable[[CallHarness], Awaitable[bool]], ...] = (
     submitted_but_not_deferred,
     deferred_but_the_call_does_not_know,
     called_back_but_without_a_response,
-    asked_but_the_response_is_not_kept,
+    poll_and_lose_the_response,
     fetched_but_not_completed,
     completed_but_the_dispatch_is_open,
     completed_but_the_call_is_open,

@@ -166,15 +166,15 @@ async def test_jobs_are_leased_in_order_of_arrival_if_the_setting_says_so(shared
 
 async def test_another_control_plane_is_notified_of_a_new_tenant(shared_databases: Databases) -> None:
     far = open_core(shared_databases, active_per_user=1000)
-    told: list[tuple[str, str]] = []
-    core = await open_core(shared_databases, lambda *message: told.append(message), active_per_user=1000).prepare()
+    notified: list[tuple[str, str]] = []
+    core = await open_core(shared_databases, lambda *message: notified.append(message), active_per_user=1000).prepare()
     far.workflow = core.workflow
     await flooded(core)
     await leased(far, 2)
     newcomer = await core.member()
-    told.clear()
+    notified.clear()
     await core.submit(newcomer)
-    for channel, payload in told:
+    for channel, payload in notified:
         if channel == CHANNEL:
             far.queue.received(payload)
     assert await whose(far, 1) == [newcomer.tenant_id]

@@ -152,14 +152,14 @@ async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_an
     )
     base, leaf = await pipelines.candidates(run)
     principal, lineages = principal_of(pipelines.ann), pipelines.room.guidance.lineages
-    told = (await lineages.explain(principal, leaf["id"])).ancestors
-    assert [each.candidate_id for each in told] == [base["id"], leaf["id"]]
-    assert told[0].lineage["prompt"] == "a gym"
+    ancestors = (await lineages.explain(principal, leaf["id"])).ancestors
+    assert [each.candidate_id for each in ancestors] == [base["id"], leaf["id"]]
+    assert ancestors[0].lineage["prompt"] == "a gym"
     # The graph has values that an effect hides from its users.
-    assert [each.workflow for each in told] == [{}, {}]
+    assert [each.workflow for each in ancestors] == [{}, {}]
     seen_by_operators = (await lineages.explain(replace(principal, role=Role.OPERATOR), leaf["id"])).ancestors
     assert seen_by_operators[0].workflow["1"]["inputs"] == {"text": "a gym", "seed": base["seed"]}
-    assert [each.draw for each in told] == [1, 2]
+    assert [each.draw for each in ancestors] == [1, 2]
     submitted = await lineages.replay(principal, leaf["id"], Replay())
     first, again = [await pipelines.core.job(pipelines.ann, job_id) for job_id in (leaf["job_id"], submitted.job.id)]
     assert again["payload"] == first["payload"]

@@ -23,7 +23,7 @@ from tests.support.jobs.job_states import (
     ended_job,
     finished_dispatch,
     job_log_lines,
-    make_overdue,
+    pass_deadline,
     retry_job,
     running_job,
 )
@@ -186,7 +186,7 @@ async def test_a_job_that_no_worker_took_in_time_fails_and_is_refunded(core: Cor
         await core.fail(started, retryable=True)
     await core.enforce_deadlines()
     assert await core.status(ann, job.id) in ("pending", "queued")
-    await make_overdue(core, ann, job)
+    await pass_deadline(core, ann, job)
     # Past its deadline no worker gets it, even before the loop has run.
     assert await core.lease() is None
     await core.enforce_deadlines()
@@ -202,7 +202,7 @@ async def test_a_job_that_no_worker_took_in_time_fails_and_is_refunded(core: Cor
 async def test_a_job_that_runs_past_its_deadline_expires_and_is_refunded(core: Core, pool: str, status: str) -> None:
     ann = await core.member(pool)
     job, started = await (deferred_job if status == "waiting" else running_job)(core, ann)
-    await make_overdue(core, ann, job)
+    await pass_deadline(core, ann, job)
     await core.enforce_deadlines()
     row = await core.job(ann, job.id)
     assert (row["status"], row["error"]["type"]) == ("expired", "deadline")
@@ -220,7 +220,7 @@ async def test_a_worker_that_vanishes_after_the_deadline_leaves_its_slot_when_th
     core: Core, ann: Member
 ) -> None:
     job, started = await running_job(core, ann)
-    await make_overdue(core, ann, job)
+    await pass_deadline(core, ann, job)
     await core.enforce_deadlines()
     await core.reap()
     assert (await active_dispatch(core, job))["status"] == "leased"

@@ -140,7 +140,9 @@ async def test_concurrent_heartbeats_of_one_lease_keep_the_start_of_the_run(
 ) -> None:
     job, started = await running_job(core, ann)
     _, other = await running_job(core, ann)
-    beats = [core.room.leases.heartbeat(report(started), said) for said in (started_first, not started_first)]
+    beats = [
+        core.room.leases.heartbeat(report(started), has_started) for has_started in (started_first, not started_first)
+    ]
     # The first is alone with the database, and the others wait for it and go together.
     await asyncio.gather(core.room.leases.heartbeat(report(other)), *beats)
     assert (await active_dispatch(core, job))["run_started_at"] is not None
@@ -196,22 +198,22 @@ async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, an
 @pytest.mark.parametrize("what", ["complete", "fail", "requeue", "retryable", "defer"])
 async def test_a_repeated_report_returns_what_is_recorded(core: Core, ann: Member, what: str) -> None:
     job, started = await running_job(core, ann)
-    reports, told = core.room.leases, report(started)
+    reports, worker_report = core.room.leases, report(started)
 
-    async def say() -> str:
+    async def send() -> str:
         match what:
             case "complete":
-                outcome = await reports.complete(told, {"output": "o.mp4"})
+                outcome = await reports.complete(worker_report, {"output": "o.mp4"})
             case "fail" | "retryable":
-                outcome = await reports.fail(told, Failure("t", "m", retryable=what == "retryable"))
+                outcome = await reports.fail(worker_report, Failure("t", "m", retryable=what == "retryable"))
             case "requeue":
-                outcome = await reports.requeue(told, "spot")
+                outcome = await reports.requeue(worker_report, "spot")
             case _:
-                outcome = await reports.defer(told, "p-1", datetime.now(UTC) + timedelta(hours=1))
+                outcome = await reports.defer(worker_report, "p-1", datetime.now(UTC) + timedelta(hours=1))
         assert outcome.job_id == job.id
         return outcome.status
 
-    first = await say()
+    first = await send()
     steps, ledger = await core.steps(ann, job.id), await core.ledger(ann, job.id)
     recorded = {
         "complete": "completed",
@@ -220,7 +222,7 @@ async def test_a_repeated_report_returns_what_is_recorded(core: Core, ann: Membe
         "retryable": "queued",
         "defer": "waiting",
     }
-    assert [first, *await asyncio.gather(say(), say()), await say()] == [recorded[what]] * 4
+    assert [first, *await asyncio.gather(send(), send()), await send()] == [recorded[what]] * 4
     assert (await core.steps(ann, job.id), await core.ledger(ann, job.id)) == (steps, ledger)
     await core.check()
 

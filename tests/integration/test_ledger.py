@@ -482,8 +482,8 @@ def command(shared_settings: Settings, tmp_path: Path) -> Callsheet:
 
 
 async def test_the_audit_of_a_correct_ledger_exits_with_0(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
-    told = await asyncio.to_thread(command.run, "wallet", "audit")
-    assert (told.code, told.out) == (0, "Every wallet in pool_1, pool_2 balances.\n")
+    printed = await asyncio.to_thread(command.run, "wallet", "audit")
+    assert (printed.code, printed.out) == (0, "Every wallet in pool_1, pool_2 balances.\n")
     as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
     assert (as_json.code, as_json.json) == (0, {"pools": ["pool_1", "pool_2"], "findings": []})
 
@@ -492,8 +492,8 @@ async def test_the_audit_of_one_finding_exits_with_1(ledger_jobs: LedgerJobs, co
     ann = ledger_jobs.member
     async with ann.pool.connection() as connection:
         await connection.execute("UPDATE token_wallets SET balance = balance + 1 WHERE tenant_id = $1", ann.tenant_id)
-    told = await asyncio.to_thread(command.call, "wallet", "audit")
-    assert (told.code, told.out.splitlines()[0]) == (1, "1 finding in 1 wallet: balances 1.")
+    printed = await asyncio.to_thread(command.call, "wallet", "audit")
+    assert (printed.code, printed.out.splitlines()[0]) == (1, "1 finding in 1 wallet: balances 1.")
     as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
     assert (as_json.code, len(as_json.json["findings"])) == (1, 1)
 
@@ -537,10 +537,10 @@ async def break_books(databases: Databases, command: Callsheet) -> dict[str, Bro
             ann = ledger_jobs.member
             ids = {"tenant_id": ann.tenant_id, "user_id": ann.user_id, "tenant": f"tenant_id = '{ann.tenant_id}'"}
             await connection.execute(BROKEN[what][0].format(**ids, **ledger_jobs.jobs, stranger=stranger))
-    told = await asyncio.to_thread(command.call, "wallet", "audit", "--all")
+    printed = await asyncio.to_thread(command.call, "wallet", "audit", "--all")
     as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
-    assert (told.code, as_json.code) == (1, 1)
-    summary, *lines = told.out.splitlines()
+    assert (printed.code, as_json.code) == (1, 1)
+    summary, *lines = printed.out.splitlines()
     findings = as_json.json["findings"]
     assert summary.startswith(f"{len(findings)} findings in ")
     of_tenant = {what: str(ledger_jobs.member.tenant_id) for what, ledger_jobs in kept.items()}
@@ -581,9 +581,9 @@ async def test_the_audit_of_many_findings_prints_a_summary_and_the_first(
             " SELECT $1, gen_random_uuid(), 7 FROM generate_series(1, 30)",
             ann.tenant_id,
         )
-    told = await asyncio.to_thread(command.call, "wallet", "audit")
-    first, *lines, last = told.out.splitlines()
-    assert (told.code, first, len(lines)) == (1, "30 findings in 30 wallets: balances 30.", 20)
+    printed = await asyncio.to_thread(command.call, "wallet", "audit")
+    first, *lines, last = printed.out.splitlines()
+    assert (printed.code, first, len(lines)) == (1, "30 findings in 30 wallets: balances 30.", 20)
     assert last == "10 more are not shown. To see every finding, run: callsheet wallet audit --all"
     everything = await asyncio.to_thread(command.call, "wallet", "audit", "--all")
     assert (everything.code, len(everything.out.splitlines())) == (1, 31)

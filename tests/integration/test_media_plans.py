@@ -23,7 +23,7 @@ pytestmark = pytest.mark.thorough
 SQL = {**MEDIA, **PREVIEWS}
 ROWS = 30_000
 TABLES = ("ai_jobs", "files", "videos", "job_progress", "output_sweeps", "upload_sweeps", "file_previews")
-NOBODY = UUID(int=0)
+FIRST_ID = UUID(int=0)
 WHENS = ["planned while empty", "analyzed"]
 # A user with a tenth of all videos, none of them new.
 AWAY = user_id(5000)
@@ -95,13 +95,13 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
         ),
         "due_previews": (
             "due_previews",
-            {"now": None, "kind": "video", "after": NOBODY, "limit": 20},
+            {"now": None, "kind": "video", "after": FIRST_ID, "limit": 20},
             {"previews_due", "files_pkey"},
             30,
         ),
         "due_previews, of a kind that nobody has": (
             "due_previews",
-            {"now": None, "kind": "image", "after": NOBODY, "limit": 20},
+            {"now": None, "kind": "image", "after": FIRST_ID, "limit": 20},
             {"previews_due"},
             10,
         ),

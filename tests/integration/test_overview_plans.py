@@ -51,7 +51,7 @@ SELECT n, tenant_id, tenant_job_id, 2, workflow_id, stage, provider, '', 0, 'eff
     created_at, now() - make_interval(secs => %(rows)s - dispatch_id), 3
 FROM ai_job_dispatches, LATERAL (SELECT dispatch_id AS n) one WHERE dispatch_id <= %(rows)s
 """
-SAID = """
+PROGRESS = """
 INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle, lease_seq, percent)
 SELECT tenant_id, id, user_id, 1, 1, 50 FROM ai_jobs WHERE status = 'processing';
 INSERT INTO retention_marks
@@ -156,7 +156,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         "delete_old_history": Case(HISTORY_RETENTION["delete_old_history"], {"days": 0, "limit": 20}, 300),
         "engine_killers": Case(ALERT_FACTS["engine_killers"], {"limit": 20}, 100),
     }
-    said = {
+    progress = {
         "percents": [5.0],
         "messages": ["x"],
         "elapsed": [1],
@@ -168,7 +168,7 @@ def cases(rows: int) -> Mapping[str, Case]:
     pool = {
         "record_progress": Case(
             JOBS["record_progress"],
-            {"tenant_ids": [TENANT], "job_ids": running[:1], "cycles": [1], "lease_seqs": [1], **said},
+            {"tenant_ids": [TENANT], "job_ids": running[:1], "cycles": [1], "lease_seqs": [1], **progress},
             60,
         ),
         "progress_of_jobs": Case(JOBS["progress_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
@@ -247,7 +247,7 @@ async def measured(connections: Mapping[str, Connection], rows: int) -> dict[str
     return seen
 
 
-async def look(databases: Databases, rows: int) -> dict[tuple[str, str], Seen]:
+async def observe_plans(databases: Databases, rows: int) -> dict[tuple[str, str], Seen]:
     pool = await databases.pool("pool_1")
     await without_autovacuum(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history")
     await without_autovacuum(pool, "ai_jobs", "job_progress", "outbox")
@@ -258,7 +258,7 @@ async def look(databases: Databases, rows: int) -> dict[tuple[str, str], Seen]:
         await fill_central(databases.central, rows)
         await fill_pool(pool, rows)
         await central.execute(HISTORY % {"rows": rows}, timeout=600)
-        await other.execute(SAID, timeout=600)
+        await other.execute(PROGRESS, timeout=600)
         for when in WHENS:
             if when != WHENS[0]:
                 await forget(connections, rows)
@@ -293,7 +293,7 @@ async def full_database(
             settings = await stack.enter_async_context(installation(postgres, origin, home / str(rows)))
             databases = await open_databases(settings)
             stack.push_async_callback(databases.close)
-            seen[rows] = await look(databases, rows)
+            seen[rows] = await observe_plans(databases, rows)
         yield FullDatabase(request.param, seen)
 
 

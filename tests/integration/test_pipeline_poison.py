@@ -90,8 +90,8 @@ async def test_a_problem_that_is_found_repeatedly_is_logged_once(pipelines: Pipe
             for each in (poor, broken):
                 await pipelines.due(each)
             await pipelines.room.scheduler.tick(NOW)
-    told = [(entry["event"], entry["run_id"]) for entry in logs if entry["event"].startswith("pipeline.")]
-    assert sorted(told) == sorted(
+    logged = [(entry["event"], entry["run_id"]) for entry in logs if entry["event"].startswith("pipeline.")]
+    assert sorted(logged) == sorted(
         [
             ("pipeline.run_blocked", str(poor.id)),
             ("pipeline.run_blocked", str(broken.id)),

@@ -159,7 +159,7 @@ async def test_the_number_of_strikes_is_a_setting_that_applies_to_new_runs(
     await pipelines.tick()
     await pipelines.deliver(await pipelines.start())
     await pipelines.tick()
-    # Another control plane with another setting goes by what the run started_at with.
+    # Another control plane with another setting goes by what the run started with.
     pipelines = replace(pipelines, room=open_pipeline_harness(core, ann, media, strikes=5).room)
     await pipelines.core.fail(await pipelines.start())
     await pipelines.tick()
@@ -318,8 +318,8 @@ async def test_tokens_that_a_canceled_job_of_a_run_kept_stay_spent(pipelines: Pi
     run = await pipelines.run(pipeline, target_leaves=2)
     await pipelines.tick()
     lease = (await pipelines.start()).lease
-    said = ProgressReport(percent=70.0)
-    await core.room.progress.record(lease.cycle, lease.lease_seq, said)
+    progress = ProgressReport(percent=70.0)
+    await core.room.progress.record(lease.cycle, lease.lease_seq, progress)
     run = await pipelines.room.runs.cancel(principal_of(pipelines.ann), run.id)
     assert await core.balance(pipelines.ann) == 993
     run = await pipelines.finish(run)

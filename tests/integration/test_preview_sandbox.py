@@ -325,10 +325,10 @@ async def test_a_decoder_gets_no_secret(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "program.py").write_text(text)
     monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
     monkeypatch.setenv("CALLSHEET_SECRET", "told-to-nobody")
-    with pytest.raises(NoPreview) as told:
+    with pytest.raises(NoPreview) as refused:
         await previews_of(b"")
-    assert "told-to-nobody" not in str(told.value)
-    assert os.environ["PATH"] not in str(told.value)
+    assert "told-to-nobody" not in str(refused.value)
+    assert os.environ["PATH"] not in str(refused.value)
 
 
 @pytest.mark.thorough

@@ -238,13 +238,13 @@ class TestKnowing:
         assert started.lease.job_id == job_id
 
     async def test_waiting_workers_are_woken_once_per_trial(self, call_harness: CallHarness) -> None:
-        told: list[str] = []
-        call_harness.room.breakers._is_back = told.append
+        announced: list[str] = []
+        call_harness.room.breakers._is_back = announced.append
         await opened(call_harness)
         await call_harness.pause_is_over()
         for _ in range(3):
             await call_harness.room.watch.tick(datetime.now(UTC))
-        assert told == [PROVIDER]
+        assert announced == [PROVIDER]
 
     async def test_other_processes_are_notified_of_the_pause(self, call_harness: CallHarness, tmp_path: Path) -> None:
         await opened(call_harness)

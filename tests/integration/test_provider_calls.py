@@ -43,7 +43,7 @@ class TestStrays:
         await call_harness.core.reap()
         return handed
 
-    async def say_too_late(self, call_harness: CallHarness, handed: SubmittedCall) -> str:
+    async def report_too_late(self, call_harness: CallHarness, handed: SubmittedCall) -> str:
         prediction = await call_harness.provider.submit(
             Generation("txt2img", "a cat"), Callback(handed.callback.url, False)
         )
@@ -60,7 +60,7 @@ class TestStrays:
         second = await call_harness.hand_over()
         kept = await call_harness.provider.submit(Generation("txt2img", "a cat"), Callback(second.callback.url, False))
         await call_harness.defer(second, kept.id)
-        stray = await self.say_too_late(call_harness, first)
+        stray = await self.report_too_late(call_harness, first)
         await call_harness.work()
         states = {each: call_harness.replicate.predictions[each]["status"] for each in (kept.id, stray)}
         assert states == {kept.id: "processing", stray: "canceled"}
@@ -74,7 +74,7 @@ class TestStrays:
     ) -> None:
         first = await self.overtaken(call_harness)
         second = await call_harness.hand_over()
-        stray = await self.say_too_late(call_harness, first)
+        stray = await self.report_too_late(call_harness, first)
         await call_harness.work()
         # The second worker looks, and finds just that one.
         found = await call_harness.call(second)
@@ -96,7 +96,7 @@ class TestStrays:
         else:
             await call_harness.core.room.cancellation.cancel(call_harness.ann.tenant_id, first.job_id, actor="user")
         assert await call_harness.finished(second) == end
-        stray = await self.say_too_late(call_harness, first)
+        stray = await self.report_too_late(call_harness, first)
         await call_harness.work()
         assert call_harness.replicate.predictions[stray]["status"] == "canceled"
         row = await call_harness.row(second)
@@ -606,9 +606,9 @@ class TestSharing:
         handed, prediction = await call_harness.waiting()
         await call_harness.hurry()
         worklist = Worklist(call_harness.core.databases)
-        [asking] = await worklist.claim({("replicate", "follow"): 5})
+        [claimed] = await worklist.claim({("replicate", "follow"): 5})
         await call_harness.call_back(handed, prediction.id, PICTURE)
-        await worklist.postpone(asking, 300, counted=True)
+        await worklist.postpone(claimed, 300, counted=True)
         assert (await call_harness.row(handed))["work"] == "collect"
         await call_harness.work()
         assert await call_harness.core.status(call_harness.ann, handed.job_id) == "completed"

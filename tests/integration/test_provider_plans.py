@@ -140,7 +140,7 @@ async def measure(connection: Connection) -> dict[str, Seen]:
     return seen
 
 
-async def look(databases: Databases) -> dict[tuple[str, str], Seen]:
+async def observe_plans(databases: Databases) -> dict[tuple[str, str], Seen]:
     central, found = databases.central, {}
     await without_autovacuum(central, *TABLES)
     async with central.connection() as connection:
@@ -166,7 +166,7 @@ async def seen(
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("calls")
     async with opened(postgres, templates_in_both_orders, home) as databases:
-        yield await look(databases)
+        yield await observe_plans(databases)
 
 
 @pytest.mark.parametrize(("name", "when"), pairs({name: SQL[name].text for name in CASES}, WHENS))

@@ -72,8 +72,8 @@ async def test_a_canceled_job_counts_with_the_tokens_that_it_had_spent(core: Cor
     job = await core.submit(member, cost=100, provider="replicate", refund_on_cancel="unspent")
     started = await core.start(criteria=core.criteria(providers=("replicate",)))
     lease = started.lease
-    said = ProgressReport(percent=40)
-    await core.room.progress.record(lease.cycle, lease.lease_seq, said)
+    progress = ProgressReport(percent=40)
+    await core.room.progress.record(lease.cycle, lease.lease_seq, progress)
     await core.room.cancellation.cancel(member.tenant_id, job.id, actor="user:ann")
     [refund] = await core.rows(member.pool, "SELECT kept FROM token_transactions WHERE type = 'JOB_REFUND'")
     await count(core)

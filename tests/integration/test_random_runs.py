@@ -107,12 +107,12 @@ async def test_a_run_with_random_job_outcomes_stays_exact_and_ends_with_a_reason
         generous = open_core(core.databases, active_per_user=100)
         pipelines = open_pipeline_harness(generous, ann, media, jobs_per_run=at_once, jobs_in_total=at_once)
         run, places = await started_run(pipelines, random)
-        somebody, failing = RandomUser(pipelines, run, random), random.choice([0, 0.1, 0.4])
+        person, failing = RandomUser(pipelines, run, random), random.choice([0, 0.1, 0.4])
         for _ in range(MOST):
             await pipelines.tick()
-            if not await worked(pipelines, random, failing) and not await somebody.helps():
+            if not await worked(pipelines, random, failing) and not await person.helps():
                 break
-            await somebody.judge()
+            await person.judge()
         await pipelines.room.collector.tick(NOW)
         ended = await pipelines.shown(run)
         await pipelines.check(run)

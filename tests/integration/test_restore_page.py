@@ -51,13 +51,13 @@ async def test_the_page_backs_up_restores_and_copies(postgres: EmbeddedPostgres,
         # As if half a minute had passed since the first command claimed it.
         await pool.execute("UPDATE pool_owner SET renewed_at = renewed_at - interval '30 s'")
         await pool.close()
-        said = run(restore_central)
-        assert "is a restored or copied one" in said
-        assert "This central owns pool_1 now." in said
-        assert "is a restored or copied one" not in said.partition("This central owns")[2]
-        said = run(copy)
-        assert "with pools of its own" in said
-        assert "staging_pool_1" in said
+        printed = run(restore_central)
+        assert "is a restored or copied one" in printed
+        assert "This central owns pool_1 now." in printed
+        assert "is a restored or copied one" not in printed.partition("This central owns")[2]
+        printed = run(copy)
+        assert "with pools of its own" in printed
+        assert "staging_pool_1" in printed
         assert "owns the storage" in run(own_storage)
         assert "acme" in run("callsheet tenants list")
     finally:

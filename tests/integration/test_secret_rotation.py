@@ -130,9 +130,9 @@ async def test_a_key_of_the_data_directory_is_rotated_under_a_running_control_pl
     async with running(settings) as here:
         out = await put_out(here)
         token = await rotated_token(here, out)
-        said = callsheet.succeed("secrets", "rotate").out
-        assert "Restart every control plane" in said
-        assert "DSNs sealed with the new key: pool_2." in said
+        printed = callsheet.succeed("secrets", "rotate").out
+        assert "Restart every control plane" in printed
+        assert "DSNs sealed with the new key: pool_2." in printed
         # The process still has the old key only, and keeps what it has opened.
         await here.plane.databases.refresh_pools()
         assert here.plane.databases.unavailable == {}
@@ -174,9 +174,9 @@ async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settin
     assert isinstance(kept, bytes)
     first = kept.decode()
     callsheet = command_for(settings, tmp_path, SECRET_KEY=first)
-    said = callsheet.succeed("secrets", "rotate").out
-    assert "1. Set CALLSHEET_SECOND_SECRET_KEY" in said
-    new = said.splitlines()[0].removeprefix("New key: ")
+    printed = callsheet.succeed("secrets", "rotate").out
+    assert "1. Set CALLSHEET_SECOND_SECRET_KEY" in printed
+    new = printed.splitlines()[0].removeprefix("New key: ")
     assert len(new) >= 32
     async with running(with_keys(settings, first)) as here:
         out = await put_out(here)
@@ -219,9 +219,9 @@ async def test_a_control_plane_or_command_with_another_key_is_refused_and_a_lost
     assert command_for(keyless, tmp_path).call("users", "list").sentence.startswith("The secret key of this")
 
     assert other.call("secrets", "reset").sentence.startswith("Nothing was changed.")
-    said = other.call("secrets", "reset", "--yes").out
-    assert f"The secret key of this installation is now {fingerprint(OLD.encode())}." in said
-    assert "callsheet db add-pool pool_2 DSN" in said
+    printed = other.call("secrets", "reset", "--yes").out
+    assert f"The secret key of this installation is now {fingerprint(OLD.encode())}." in printed
+    assert "callsheet db add-pool pool_2 DSN" in printed
     databases = await open_databases(mine)
     [(name, problem)] = databases.unavailable.items()
     assert name == "pool_2"

@@ -88,8 +88,8 @@ async def test_the_page_on_postgresql_makes_an_installation(
     port = str(free_port())
     shell.exported |= {"CALLSHEET_SERVER__PORT": port}
     assert point.endswith("callsheet serve\n"), "the last command stays; the test starts it apart"
-    said = shell.run(point.replace("db.example.com", host).removesuffix("callsheet serve\n"))
-    assert "pool_1" in said
+    printed = shell.run(point.replace("db.example.com", host).removesuffix("callsheet serve\n"))
+    assert "pool_1" in printed
     with shell.having().running("serve") as serving:
         serving.wait_for("control_plane.ready")
         assert serving.end(signal.SIGINT).code == 0

@@ -159,7 +159,7 @@ class FullDatabase:
     seen: dict[int, dict[str, Seen]]
 
 
-async def look(databases: Databases, rows: int) -> dict[str, Seen]:
+async def observe_plans(databases: Databases, rows: int) -> dict[str, Seen]:
     pool = await databases.pool("pool_1")
     await without_autovacuum(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history", *TABLES)
     await without_autovacuum(pool, "ai_jobs")
@@ -195,7 +195,7 @@ async def full_database(
             settings = await stack.enter_async_context(installation(postgres, origin, home / str(rows)))
             databases = await open_databases(settings)
             stack.push_async_callback(databases.close)
-            seen[rows] = await look(databases, rows)
+            seen[rows] = await observe_plans(databases, rows)
         yield FullDatabase(request.param, seen)
 
 

@@ -123,10 +123,10 @@ async def test_a_copy_detects_that_its_storage_belongs_to_the_original_and_may_t
         central = await database_copies.of(settings.database.dsn.get_secret_value())
         pools = [f"{name}={await database_copies.of(dsn)}" for name, dsn in dsns.items()]
         copy = Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=central)
-        told = copy.run("db", "repoint", *pools)
-        assert told.code == 0, told
-        new_id = told.out.split()[4]
-        assert f"belongs to installation {original}, and this is installation {new_id}" in told.err
+        printed = copy.run("db", "repoint", *pools)
+        assert printed.code == 0, printed
+        new_id = printed.out.split()[4]
+        assert f"belongs to installation {original}, and this is installation {new_id}" in printed.err
         found = [each for each in copy.run("doctor", "--json").json if each["part"] == "storage"]
         assert [each["status"] for each in found] == ["ok", "problem"]
         assert await read_owner(storage) == original

@@ -96,13 +96,13 @@ async def test_a_poll_that_leaves_while_its_warm_job_is_taken_gives_it_back(
 
     queue.warm.lease = slow  # type: ignore[method-assign]
     criteria = core.criteria(core.workflow, other)
-    asking = asyncio.create_task(queue.lease(criteria, "gpu-1", cold={core.workflow: 0.0, other: 1.0}))
+    waiting = asyncio.create_task(queue.lease(criteria, "gpu-1", cold={core.workflow: 0.0, other: 1.0}))
     await reached.wait()
-    asking.cancel()
+    waiting.cancel()
     await asyncio.sleep(0)
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await waiting
     queue.warm.lease = lease_of  # type: ignore[method-assign]
     assert (await take(core, other)).lease.job_id == warm.id
     await core.check()

@@ -372,7 +372,7 @@ async def test_a_stale_worker_keeps_its_drain_and_a_control_planes_own_worker_lo
     assert (await registry_harness.room.authentication.of(bearer(registered.token))).is_draining
 
 
-class Asking:
+class ScriptedPolls:
     """What a poll does first."""
 
     def __init__(self, room: FleetRoom):
@@ -387,7 +387,7 @@ async def test_a_control_planes_own_worker_that_was_removed_registers_again_with
     registry_harness: RegistryHarness,
 ) -> None:
     own, room = f"{OWN_PREFIX}host:1", registry_harness.room
-    protocol = cast("WorkerProtocol", SimpleNamespace(polls=Asking(room)))
+    protocol = cast("WorkerProtocol", SimpleNamespace(polls=ScriptedPolls(room)))
     plane = InProcessPlane(
         own, [registry_harness.slug], ["self_hosted"], 1, room.registry, room.authentication, protocol, 1000
     )

@@ -177,8 +177,8 @@ async def test_a_kill_rejects_the_branch_and_refunds_its_jobs_in_flight(voters: 
     grandchild = await tree.candidate(child)
     queued, deep, other = await tree.begin(killed), await tree.begin(child), await tree.begin(spared)
     balance = await race.one.balance(race.ann)
-    came_to = await voters.two.kill(killed)
-    assert (came_to.rejected, came_to.canceled_jobs) == (3, 2)
+    outcome = await voters.two.kill(killed)
+    assert (outcome.rejected, outcome.canceled_jobs) == (3, 2)
     assert await tree.active() == {spared}
     assert {(await tree.row(each))["rejected_with"] for each in (killed, child, grandchild)} == {killed}
     for job in (queued, deep):
@@ -220,8 +220,8 @@ async def test_a_large_branch_is_killed_completely_in_batches(
     base, spared = await grown(tree), await grown(tree)
     for piece in (3, 4):
         monkeypatch.setattr(branches, "PIECE", piece)
-        came_to = await voters.one.kill(base)
-        assert came_to.rejected == (8 if piece == 3 else 0)
+        outcome = await voters.one.kill(base)
+        assert outcome.rejected == (8 if piece == 3 else 0)
         assert len(await tree.active()) == 8
         assert (await tree.run())["active_bases"] == 1
         assert await voters.kills() == []

@@ -422,8 +422,8 @@ async def test_one_poisoned_completion_of_twenty_leaves_nineteen_settled(race: R
 async def test_two_cancels_at_once_give_back_the_unspent_share_once(race: Race) -> None:
     job, started = await race.started(refund_on_cancel="unspent")
     lease = started.lease
-    said = ProgressReport(percent=30.0)
-    await race.one.room.progress.record(lease.cycle, lease.lease_seq, said)
+    progress = ProgressReport(percent=30.0)
+    await race.one.room.progress.record(lease.cycle, lease.lease_seq, progress)
     async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
         tasks = await start_blocked(race.pool, cancel(race.one, race, job), cancel(race.two, race, job))
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)

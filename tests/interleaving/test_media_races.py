@@ -197,7 +197,7 @@ async def test_bytes_uploaded_between_the_first_check_and_the_copy_are_checked_t
 async def test_bytes_that_arrive_while_their_upload_ends_are_refused_and_not_kept(
     media_harnesses: TwoMediaHarnesses, point: Failpoint, ending: str
 ) -> None:
-    """The URL is still valid, and the upload was awaited when the bytes started_at to arrive."""
+    """The URL is still valid, and the upload was awaited when the bytes started to arrive."""
     one, two = media_harnesses.one, media_harnesses.two
     wanted = CreateUpload(name="clip.mp4", mime_type="video/mp4", size=len(CLIP))
     created = await one.room.uploads.create(principal_of(media_harnesses.race.ann), wanted)

@@ -42,8 +42,8 @@ async def test_twenty_loops_that_poll_together_fill_a_limit_exactly(race: Race) 
         await race.one.submit(race.ann, concurrency_identifier="gpu", cost=1, max_attempts=9)
     random, left = Random(6), 30
     while left:
-        asked = await asyncio.gather(*(core.lease(f"loop-{n}") for n, core in enumerate(planes(race))))
-        started = [each for each in asked if each is not None]
+        leased = await asyncio.gather(*(core.lease(f"loop-{n}") for n, core in enumerate(planes(race))))
+        started = [each for each in leased if each is not None]
         assert len(started) == min(LIMIT, left)
         for each in started:
             end = random.choice(["complete", "complete", "fail", "expire"])

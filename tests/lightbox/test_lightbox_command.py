@@ -41,7 +41,7 @@ async def test_a_signal_stops_the_engine_in_the_middle_of_a_run(number: int, tmp
             "3": node("SaveVideo", video=["2", 0], filename_prefix="cut", format="mp4", codec="auto"),
         }
         await client.post("/prompt", json={"prompt": graph})
-        assert await process.end(number) == 0, "".join(process.said)
+        assert await process.end(number) == 0, "".join(process.printed)
         assert list((tmp_path / "engine" / "output").iterdir()) == []
 
 
@@ -57,7 +57,7 @@ async def test_a_result_that_is_not_json_stops_the_engine_if_a_client_listens(tm
             "2": node("ProbeUI", image=["1", 0], mode="numpy"),
         }
         await client.post("/prompt", json={"prompt": graph, "client_id": "me"})
-        assert await process.ended() == 1, "".join(process.said)
+        assert await process.ended() == 1, "".join(process.printed)
 
 
 async def test_probes_are_not_offered_unless_asked_for(process_client: httpx.AsyncClient) -> None:

@@ -182,8 +182,8 @@ async def test_inputs_are_found_by_every_name_comfyui_takes_inside_its_folders(
         assert entry["status"]["status_str"] == recorded["status"], case
         assert differences(recorded["outputs"], entry["outputs"]) == []
         if recorded["err"]:
-            said = entry["status"]["messages"][-1][1]["exception_message"]
-            assert said == recorded["err"][0].replace("/opt/data/input", str(lightbox_engine.folders.input))
+            printed = entry["status"]["messages"][-1][1]["exception_message"]
+            assert printed == recorded["err"][0].replace("/opt/data/input", str(lightbox_engine.folders.input))
     inside = await render(lightbox_client, load(str(lightbox_engine.folders.input / "jobs" / "x.png")))
     assert inside["status"]["status_str"] == "success"
     missing = await lightbox_client.post("/prompt", json={"prompt": load("jobs/none.png")})

@@ -30,12 +30,12 @@ class Listener:
     socket: ClientConnection
     client_id: str
 
-    async def hear_until(self, ends: Callable[[Message], bool]) -> list[Message]:
-        heard: list[Message] = []
+    async def receive_until(self, ends: Callable[[Message], bool]) -> list[Message]:
+        received: list[Message] = []
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not heard or not ends(heard[-1]):
-                heard.append(read(await self.socket.recv()))
-        return heard
+            while not received or not ends(received[-1]):
+                received.append(read(await self.socket.recv()))
+        return received
 
 
 def read(message: str | bytes) -> Message:
@@ -86,7 +86,7 @@ def recorded_run(name: str) -> tuple[list[Message], dict[str, Any]]:
     return [each["msg"] for each in found["messages"]], only_entry(found["history"])
 
 
-async def make_cached(client: httpx.AsyncClient, graph: dict[str, Any], cached: list[str]) -> None:
+async def fill_cache(client: httpx.AsyncClient, graph: dict[str, Any], cached: list[str]) -> None:
     """The recording found these done: they are done here first, and nothing else."""
     if set(cached) == set(graph):
         await render(client, graph)
@@ -102,8 +102,8 @@ def cached_in(entry: dict[str, Any]) -> list[str]:
     return list(entry["status"]["messages"][1][1]["nodes"])
 
 
-def agree(recorded: list[Message], heard: list[Message]) -> None:
-    for expected, given in zip(recorded, heard, strict=True):
+def agree(recorded: list[Message], received: list[Message]) -> None:
+    for expected, given in zip(recorded, received, strict=True):
         if "BINARY" in expected:
             assert {key: expected.get(key) for key in ("event", "image_type", "image_magic")} == {
                 key: given.get(key) for key in ("event", "image_type", "image_magic")
@@ -132,17 +132,17 @@ async def test_messages_of_a_run_come_in_the_recorded_order(
 ) -> None:
     recorded, entry = recorded_run(name)
     graph = entry["prompt"][2]
-    await make_cached(lightbox_client, graph, cached_in(entry))
+    await fill_cache(lightbox_client, graph, cached_in(entry))
     flags = any(kind(each) == "feature_flags" for each in recorded)
     async with listening(lightbox_engine, flags) as listener:
-        hello = await listener.hear_until(lambda each: kind(each) == ("feature_flags" if flags else "status"))
+        hello = await listener.receive_until(lambda each: kind(each) == ("feature_flags" if flags else "status"))
         response = await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
-        heard = hello + await listener.hear_until(is_end)
+        received = hello + await listener.receive_until(is_end)
         # The history is there by the time the last message is.
         prompt_id = response.json()["prompt_id"]
         history = (await lightbox_client.get(f"/history/{prompt_id}")).json()[prompt_id]
-    assert [kind(each) for each in heard] == [kind(each) for each in recorded]
-    agree(recorded, heard)
+    assert [kind(each) for each in received] == [kind(each) for each in recorded]
+    agree(recorded, received)
     assert [event for event, _ in history["status"]["messages"]] == [event for event, _ in entry["status"]["messages"]]
     assert differences(entry["outputs"], history["outputs"]) == []
 
@@ -153,15 +153,15 @@ async def test_some_messages_of_a_run_without_a_client_go_to_all_listeners(
 ) -> None:
     recorded, entry = recorded_run(name)
     graph = entry["prompt"][2]
-    await make_cached(lightbox_client, graph, cached_in(entry))
+    await fill_cache(lightbox_client, graph, cached_in(entry))
     async with listening(lightbox_engine) as listener:
-        heard = await listener.hear_until(is_idle)
+        received = await listener.receive_until(is_idle)
         await lightbox_client.post("/prompt", json={"prompt": graph})
         if name.endswith("interrupted"):
-            heard += await listener.hear_until(lambda each: kind(each) == "progress")
+            received += await listener.receive_until(lambda each: kind(each) == "progress")
             await lightbox_client.post("/interrupt")
-        heard += await listener.hear_until(is_idle)
-    assert collapsed(heard) == collapsed(recorded)
+        received += await listener.receive_until(is_idle)
+    assert collapsed(received) == collapsed(recorded)
 
 
 async def test_messages_of_an_interrupted_run_are_as_recorded(
@@ -169,15 +169,15 @@ async def test_messages_of_an_interrupted_run_are_as_recorded(
 ) -> None:
     recorded, entry = recorded_run("ws_interrupted")
     graph = entry["prompt"][2]
-    await make_cached(lightbox_client, graph, cached_in(entry))
+    await fill_cache(lightbox_client, graph, cached_in(entry))
     async with listening(lightbox_engine) as listener:
-        heard = await listener.hear_until(is_idle)
+        received = await listener.receive_until(is_idle)
         await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
-        heard += await listener.hear_until(lambda each: kind(each) == "progress")
+        received += await listener.receive_until(lambda each: kind(each) == "progress")
         await lightbox_client.post("/interrupt")
-        heard += await listener.hear_until(is_end)
-    assert collapsed(heard) == collapsed(recorded)
-    by_kind = {kind(each): each for each in heard}
+        received += await listener.receive_until(is_end)
+    assert collapsed(received) == collapsed(recorded)
+    by_kind = {kind(each): each for each in received}
     expected = next(each for each in recorded if kind(each) == "execution_interrupted")
     assert differences(expected, by_kind["execution_interrupted"]) == []
 
@@ -186,20 +186,20 @@ async def test_messages_of_the_queue_come_before_those_of_a_waiting_run(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     recorded, entry = recorded_run("ws_queued_behind")
-    await make_cached(lightbox_client, entry["prompt"][2], [])
+    await fill_cache(lightbox_client, entry["prompt"][2], [])
     sleeping = only_entry(sample("history_success_no_client_id"))["prompt"][2]
     sleeping["3"]["inputs"] |= {"seconds": 2.0, "steps": 20, "salt": uuid.uuid4().hex}
     async with listening(lightbox_engine) as listener:
-        await listener.hear_until(is_idle)
+        await listener.receive_until(is_idle)
         await lightbox_client.post("/prompt", json={"prompt": sleeping})
-        await listener.hear_until(lambda each: kind(each) == "progress_state")
+        await listener.receive_until(lambda each: kind(each) == "progress_state")
         await lightbox_client.post("/prompt", json={"prompt": entry["prompt"][2], "client_id": listener.client_id})
-        heard = await listener.hear_until(is_end)
+        received = await listener.receive_until(is_end)
     start = [kind(each) for each in recorded].index("execution_start")
-    mine = [kind(each) for each in heard].index("execution_start")
-    assert [kind(each) for each in heard[mine:]] == [kind(each) for each in recorded[start:]]
-    agree(recorded[start:], heard[mine:])
-    assert {kind(each) for each in heard[:mine]} == {"status", "progress_state", "progress"}
+    mine = [kind(each) for each in received].index("execution_start")
+    assert [kind(each) for each in received[mine:]] == [kind(each) for each in recorded[start:]]
+    agree(recorded[start:], received[mine:])
+    assert {kind(each) for each in received[:mine]} == {"status", "progress_state", "progress"}
 
 
 async def test_a_listener_that_reconnects_gets_the_current_node_of_the_run(
@@ -211,23 +211,23 @@ async def test_a_listener_that_reconnects_gets_the_current_node_of_the_run(
     await lightbox_client.post("/free", json={"free_memory": True})
     async with listening(lightbox_engine) as listener:
         await lightbox_client.post("/prompt", json={"prompt": graph, "client_id": listener.client_id})
-        await listener.hear_until(lambda each: kind(each) == "progress")
+        await listener.receive_until(lambda each: kind(each) == "progress")
     address = f"{lightbox_engine.url.replace('http', 'ws')}/ws?clientId={listener.client_id}"
     async with connect(address, proxy=None) as socket:
-        heard = await Listener(socket, listener.client_id).hear_until(is_end)
-    assert collapsed(heard) == collapsed(recorded)
-    agree(recorded[:2], heard[:2])
-    assert heard[1] == recorded[1]
+        received = await Listener(socket, listener.client_id).receive_until(is_end)
+    assert collapsed(received) == collapsed(recorded)
+    agree(recorded[:2], received[:2])
+    assert received[1] == recorded[1]
 
 
 async def test_a_second_socket_of_a_client_goes_silent_when_the_first_closes(
     lightbox_engine: RunningLightbox, lightbox_client: httpx.AsyncClient
 ) -> None:
     async with listening(lightbox_engine) as first:
-        await first.hear_until(is_idle)
+        await first.receive_until(is_idle)
         address = f"{lightbox_engine.url.replace('http', 'ws')}/ws?clientId={first.client_id}"
         async with connect(address, proxy=None) as second:
-            await Listener(second, first.client_id).hear_until(is_idle)
+            await Listener(second, first.client_id).receive_until(is_idle)
             await first.socket.close()
             graph = only_entry(sample("history_cached_no_client_id"))["prompt"][2]
 

@@ -48,11 +48,11 @@ async def test_a_prompt_gets_the_recorded_response(
     assert response["content_type"] == recorded["content_type"]
     assert differences(recorded["body"], response["body"]) == []
     if isinstance(recorded["body"], dict) and "error" in recorded["body"]:
-        said, expected = response["body"], recorded["body"]
-        assert said["error"] == expected["error"]
+        printed, expected = response["body"], recorded["body"]
+        assert printed["error"] == expected["error"]
         for node, errors in expected["node_errors"].items():
-            assert said["node_errors"][node]["dependent_outputs"] == errors["dependent_outputs"]
-            assert [each["message"] for each in said["node_errors"][node]["errors"]] == [
+            assert printed["node_errors"][node]["dependent_outputs"] == errors["dependent_outputs"]
+            assert [each["message"] for each in printed["node_errors"][node]["errors"]] == [
                 each["message"] for each in errors["errors"]
             ]
 

@@ -52,8 +52,8 @@ async def test_every_output_has_the_recorded_shape_and_name(
         assert differences(case["meta"], entry["meta"]) == [], name
         assert file_names(entry["outputs"]) == file_names(case["outputs"]), name
         if "exception_message" in case:
-            said = entry["status"]["messages"][-1][1]["exception_message"]
-            assert said.splitlines()[0] == case["exception_message"][0].splitlines()[0].replace(
+            printed = entry["status"]["messages"][-1][1]["exception_message"]
+            assert printed.splitlines()[0] == case["exception_message"][0].splitlines()[0].replace(
                 "/opt/data/input", str(fresh.folders.input)
             )
 

@@ -93,8 +93,8 @@ async def test_a_small_file_with_a_huge_image_is_refused_before_it_is_decoded(
     side = int(MAX_PIXELS**0.5) + 100
     image = blank_png(side)
     (lightbox_engine.folders.input / "huge.png").write_bytes(image)
-    said = error_of(await render(lightbox_client, saved_image(**node("LoadImage", image="huge.png"))))
-    assert f"{side}x{side} is too large; use at most {MAX_PIXELS:,} pixels" in said
+    printed = error_of(await render(lightbox_client, saved_image(**node("LoadImage", image="huge.png"))))
+    assert f"{side}x{side} is too large; use at most {MAX_PIXELS:,} pixels" in printed
     view = {"filename": "huge.png", "type": "input", "preview": "webp"}
     assert (await lightbox_client.get("/view", params=view)).status_code == 500
     with av.open(str(lightbox_engine.folders.input / "huge.mov"), "w") as container:

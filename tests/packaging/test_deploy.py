@@ -136,5 +136,5 @@ def test_systemd_rates_the_hardening_as_little_exposed(tmp_path: Path) -> None:
     bare.write_text("\n".join(["[Service]", "ExecStart=/bin/true", *lines, ""]))
     arguments = [program, "security", "--offline=true", "--no-pager", "--threshold=40"]
     for file in (bare, *(SYSTEMD / f"{unit}.service" for unit in UNITS)):
-        said = subprocess.run([*arguments, file], capture_output=True, text=True, check=False, timeout=60)
-        assert said.returncode == 0, said.stdout + said.stderr
+        verified = subprocess.run([*arguments, file], capture_output=True, text=True, check=False, timeout=60)
+        assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -113,7 +113,7 @@ async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
     image = {"provider": "tiny", "action_type": "txt2img", "prompt": "a dot"}
     counted = await plugin_harness.submit(ann, "tiny_count", {"text": "seven77"})
     painted = await plugin_harness.submit(ann, "media", image)
-    told = await plugin_harness.submit(ann, "tiny_count", {"text": "fail"}, max_retries=0)
+    failing = await plugin_harness.submit(ann, "tiny_count", {"text": "fail"}, max_retries=0)
     worker = await asyncio.create_subprocess_exec(
         *(environment / "callsheet", "worker", "--tasks"),
         cwd=tmp_path,
@@ -127,19 +127,19 @@ async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
         },
     )
     assert worker.stderr is not None
-    saying = asyncio.create_task(worker.stderr.read())
+    reading = asyncio.create_task(worker.stderr.read())
     try:
         assert (await plugin_harness.ended(ann, counted))["result"]["data"]["letters"] == 7
         result: dict[str, Any] = (await plugin_harness.ended(ann, painted))["result"]
         assert result["data"]["details"] == {"signature": "in the corner"}
         assert (await plugin_harness.client.get(result["urls"][0])).content.startswith(b"\x89PNG")
-        failed = await plugin_harness.ended(ann, told, "failed")
+        failed = await plugin_harness.ended(ann, failing, "failed")
         assert failed["error"] == {"type": "tiny_failed", "message": UNKNOWN}
         worker.terminate()
-        assert await worker.wait() == 0, (await saying).decode()
+        assert await worker.wait() == 0, (await reading).decode()
     finally:
         if worker.returncode is None:
             worker.kill()
             await worker.wait()
-        said = await saying
-    assert b"Traceback" not in said
+        printed = await reading
+    assert b"Traceback" not in printed

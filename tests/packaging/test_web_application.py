@@ -56,11 +56,11 @@ def test_the_wheel_serves_the_web_application_without_node(wheel: Path, settings
     ) as serving:
         try:
             assert serving.stderr is not None
-            said: list[str] = []
-            while not said or "control_plane.ready" not in said[-1]:
-                said.append(serving.stderr.readline())
-                assert said[-1], said
-            with httpx.Client(base_url=json.loads(said[-1])["url"], trust_env=False, timeout=60) as client:
+            printed: list[str] = []
+            while not printed or "control_plane.ready" not in printed[-1]:
+                printed.append(serving.stderr.readline())
+                assert printed[-1], printed
+            with httpx.Client(base_url=json.loads(printed[-1])["url"], trust_env=False, timeout=60) as client:
                 page = client.get("/effects", headers=BROWSER)
                 files = re.findall(r'(?:src|href)="(/[^"]+)"', page.text)
                 assert any(file.endswith(".js") for file in files)

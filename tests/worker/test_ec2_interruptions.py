@@ -62,11 +62,11 @@ async def test_a_spot_machine_requeues_its_job_before_it_is_interrupted(
         # A token that ran out is renewed.
         metadata.tokens = {"another"}
         # Advice leaves all the time a job takes; the notice after it does not.
-        metadata.said[REBALANCE] = '{"noticeTime": "2026-02-15T12:00:00Z"}'
-        asked = metadata.asked
-        await until(lambda: metadata.asked > asked + 10)
+        metadata.metadata[REBALANCE] = '{"noticeTime": "2026-02-15T12:00:00Z"}'
+        requests = metadata.requests
+        await until(lambda: metadata.requests > requests + 10)
         assert process.poll() is None
-        metadata.said[NOTICE] = notice(15)
+        metadata.metadata[NOTICE] = notice(15)
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
     await wait_for_requeue(agent_harness)
     assert await agent_harness.workers() == []
@@ -83,9 +83,9 @@ async def test_a_job_is_finished_before_a_spot_interruption_if_possible_and_no_o
     jobs = [await agent_harness.submit(person) for _ in range(2)]
     with worker_process(agent_harness, tmp_path, "gpu-1", **on(metadata)) as process:
         await processing(agent_harness)
-        metadata.said[name] = notice(120) if name == NOTICE else '{"noticeTime": "2026-02-15T12:00:00Z"}'
-        asked = metadata.asked
-        await until(lambda: metadata.asked > asked + 10)
+        metadata.metadata[name] = notice(120) if name == NOTICE else '{"noticeTime": "2026-02-15T12:00:00Z"}'
+        requests = metadata.requests
+        await until(lambda: metadata.requests > requests + 10)
         agent_harness.engine.release.set()
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
     statuses = [(await agent_harness.worker_harness.shown(person, job_id))["status"] for job_id in jobs]
@@ -141,7 +141,7 @@ async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_
     agent_harness: AgentHarness, tmp_path: Path, metadata: MetadataService, own_aws: str
 ) -> None:
     group = await asyncio.to_thread(Group, own_aws)
-    metadata.said["instance-id"] = group.instance_id
+    metadata.metadata["instance-id"] = group.instance_id
     variables = on(
         metadata,
         ASG_NAME="gpus",
@@ -167,6 +167,6 @@ async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_
         await asyncio.to_thread(group.scale_in)
         assert await asyncio.to_thread(group.instances) == []
         # What EC2 then says on the machine itself.
-        metadata.said[LIFECYCLE] = "Terminated"
+        metadata.metadata[LIFECYCLE] = "Terminated"
         assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
     assert await agent_harness.workers() == []

@@ -245,9 +245,9 @@ async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_th
     token, poll_id = (json.loads((agent_harness.directory / f"{name}.json").read_text()) for name in ("token", "poll"))
     person = await agent_harness.person()
     job_id = await agent_harness.submit(person)
-    asked = {**poll_id, "wait_seconds": 20}
+    request = {**poll_id, "wait_seconds": 20}
     response = await agent_harness.worker_harness.client.post(
-        "/api/worker/poll", json=asked, headers={"authorization": f"Bearer {token['token']}"}
+        "/api/worker/poll", json=request, headers={"authorization": f"Bearer {token['token']}"}
     )
     assert response.json()["job"]["job_id"] == job_id
     agent_harness.agent(worker_id="gpu-3")

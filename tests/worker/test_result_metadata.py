@@ -95,8 +95,8 @@ async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(
             assert b"class_type" in original.read_bytes(), name
         for text in (b"class_type", b"widgets_values", SECRET.encode(), b"EmptyImage", b"prompt"):
             assert text not in path.read_bytes(), name
-        look = shown if path.suffix in PICTURES else packets
-        assert look(path) == look(original), name
+        content_of = shown if path.suffix in PICTURES else packets
+        assert content_of(path) == content_of(original), name
 
 
 @pytest.mark.thorough

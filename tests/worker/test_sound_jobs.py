@@ -17,7 +17,7 @@ from tests.support.comfyui.lightbox import lightbox_here
 from tests.support.http.accounts import People, Person
 from tests.support.http.catalog_api import CatalogApi
 from tests.support.media.previews import image
-from tests.support.media.sounds import FORMATS, heard, sound
+from tests.support.media.sounds import FORMATS, analyze, sound
 from tests.worker.harness import QUICK, AgentHarness, open_agent_harness
 
 EXPORT: dict[str, Any] = {
@@ -83,7 +83,7 @@ async def test_an_effect_works_on_the_sound_of_a_user(sound_jobs: SoundJobs, ext
     job = await sound_jobs.catalog_api.submit(sound_jobs.ann, effect, input_file_id=file_id, input_payload={})
     output, content = await sound_jobs.result(job)
     assert (output["mime_type"], output["name"].rpartition(".")[2]) == ("audio/flac", "flac")
-    found = heard(content)
+    found = analyze(content)
     assert (found.codec, found.pitch) == ("flac", pytest.approx(660.0, abs=5))
     assert found.seconds == pytest.approx(1.0, abs=0.1)
     assert await sound_jobs.agent_harness.worker_harness.balance(sound_jobs.ann) == 97
@@ -108,7 +108,7 @@ async def test_a_sound_beside_an_image_becomes_the_sound_of_a_video(sound_jobs: 
     job = await sound_jobs.catalog_api.submit(sound_jobs.ann, effect, input_file_id=cover, input_payload=values)
     output, content = await sound_jobs.result(job)
     assert output["mime_type"] == "video/mp4"
-    assert heard(content).pitch == pytest.approx(880.0, abs=5)
+    assert analyze(content).pitch == pytest.approx(880.0, abs=5)
 
 
 async def test_a_result_of_an_unknown_kind_gets_the_type_of_its_bytes(sound_jobs: SoundJobs) -> None:
@@ -121,7 +121,7 @@ async def test_a_result_of_an_unknown_kind_gets_the_type_of_its_bytes(sound_jobs
     )
     output, content = await sound_jobs.result(job)
     assert (output["mime_type"], output["name"].rpartition(".")[2]) == ("audio/flac", "flac")
-    assert heard(content).codec == "flac"
+    assert analyze(content).codec == "flac"
 
 
 async def test_a_text_that_a_node_shows_is_a_result(sound_jobs: SoundJobs) -> None:

@@ -39,10 +39,10 @@ GPU = {"name": "cuda:0", "type": "cuda", "index": 0, "torch_vram_total": 1_000_0
 async def has_left(agent_harness: AgentHarness) -> None:
     async def is_gone() -> bool:
         # There is none before it came, either.
-        came_and_went = await agent_harness.worker_harness.central(
+        sessions = await agent_harness.worker_harness.central(
             "SELECT 1 FROM worker_sessions WHERE ended_at IS NOT NULL"
         )
-        return bool(came_and_went) and await agent_harness.workers() == []
+        return bool(sessions) and await agent_harness.workers() == []
 
     await until(is_gone)
 
@@ -472,8 +472,8 @@ async def test_memory_that_moves_on_the_gpu_keeps_a_silent_node_alive_and_memory
         running = asyncio.create_task(engine.run(new_run(), Deaf()))
         for free in range(25):
             server.devices = [{**GPU, "torch_vram_free": free}]
-            asked = len(server.called("/system_stats"))
-            await until(lambda asked=asked: len(server.called("/system_stats")) > asked)  # type: ignore[misc]
+            checks = len(server.called("/system_stats"))
+            await until(lambda checks=checks: len(server.called("/system_stats")) > checks)  # type: ignore[misc]
             assert not running.done()
         with pytest.raises(EngineStuck):
             await running

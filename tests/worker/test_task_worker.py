@@ -37,7 +37,7 @@ class SlowPages:
 
     port: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
-    asked: int = 0
+    requests: int = 0
 
     @property
     def url(self) -> str:
@@ -49,7 +49,7 @@ class SlowPages:
             if head.startswith(b"GET /robots.txt"):
                 writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             else:
-                self.asked += 1
+                self.requests += 1
                 await self.gate.wait()
                 kind = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
                 writer.write(kind + b"Content-Length: %d\r\n\r\n" % len(PAGE) + PAGE)
@@ -124,11 +124,11 @@ class TaskWorkerHarness:
             },
         )
         assert process.stderr is not None
-        saying = asyncio.create_task(process.stderr.read())
+        reading = asyncio.create_task(process.stderr.read())
         try:
 
             async def registered() -> bool:
-                assert process.returncode is None, (await saying).decode()
+                assert process.returncode is None, (await reading).decode()
                 return name in await self.workers()
 
             await until(registered)
@@ -137,7 +137,7 @@ class TaskWorkerHarness:
             if process.returncode is None:
                 process.kill()
             await process.wait()
-            assert b"Traceback" not in await saying
+            assert b"Traceback" not in await reading
 
 
 @pytest.fixture
@@ -186,14 +186,14 @@ async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(
 ) -> None:
     async with task_worker_harness.worker("first") as first:
         task = await task_worker_harness.submit()
-        await until(lambda: task_worker_harness.pages.asked == 1)
+        await until(lambda: task_worker_harness.pages.requests == 1)
         first.kill()
         await first.wait()
     await task_worker_harness.leases_run_out()
     task_worker_harness.pages.gate.set()
     async with task_worker_harness.worker("second"):
         shown = await task_worker_harness.until_status(task, "completed")
-    assert (shown["retry_count"], task_worker_harness.pages.asked) == (1, 2)
+    assert (shown["retry_count"], task_worker_harness.pages.requests) == (1, 2)
     assert await balance(task_worker_harness) == 99
 
 
@@ -215,19 +215,19 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{other.server.port}", trust_env=False, timeout=60) as client,
     ):
         task = await task_worker_harness.submit()
-        await until(lambda: task_worker_harness.pages.asked == 1)
+        await until(lambda: task_worker_harness.pages.requests == 1)
         # Its client waits for the answer when everything goes down.
-        asking = asyncio.create_task(
+        submitting = asyncio.create_task(
             client.post(
                 "/api/generate/scrape",
                 json={"url": task_worker_harness.pages.url},
                 headers=task_worker_harness.person.headers,
             )
         )
-        await until(lambda: task_worker_harness.pages.asked == 2)
+        await until(lambda: task_worker_harness.pages.requests == 2)
         await process.kill()
         with pytest.raises(httpx.TransportError):
-            await asking
+            await submitting
         await task_worker_harness.leases_run_out()
         task_worker_harness.pages.gate.set()
         await process.start()
@@ -236,7 +236,7 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
             shown = await task_worker_harness.until_status(each, "completed")
             assert shown["retry_count"] == 1
         assert task["task_id"] in {each["task_id"] for each in tasks}
-    assert (len(tasks), task_worker_harness.pages.asked) == (2, 4)
+    assert (len(tasks), task_worker_harness.pages.requests) == (2, 4)
     assert await balance(task_worker_harness) == 98
     await task_worker_harness.jobs_api.core.check()
 
@@ -245,7 +245,7 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
 async def test_a_worker_that_is_stopped_requeues_what_it_cannot_finish(task_worker_harness: TaskWorkerHarness) -> None:
     async with task_worker_harness.worker("leaving", CALLSHEET_WORKER__STOP_SECONDS="0") as leaving:
         task = await task_worker_harness.submit(max_retries=0)
-        await until(lambda: task_worker_harness.pages.asked == 1)
+        await until(lambda: task_worker_harness.pages.requests == 1)
         leaving.send_signal(signal.SIGTERM)
         assert await leaving.wait() == 0
         # Not always at once: a poll of its own that was under way may have been given it once more, which is noticed.
@@ -260,7 +260,7 @@ async def test_a_worker_that_is_stopped_requeues_what_it_cannot_finish(task_work
 async def test_a_canceled_task_is_stopped_where_it_runs(task_worker_harness: TaskWorkerHarness) -> None:
     async with task_worker_harness.worker("stopped"):
         task = await task_worker_harness.submit()
-        await until(lambda: task_worker_harness.pages.asked == 1)
+        await until(lambda: task_worker_harness.pages.requests == 1)
         response = await task_worker_harness.jobs_api.client.post(
             f"/api/task/{task['task_id']}/cancel", headers=task_worker_harness.person.headers
         )
@@ -302,9 +302,9 @@ async def test_a_task_worker_without_the_fleet_secret_names_the_missing_setting(
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "callsheet", "worker", "--tasks", cwd=tmp_path, stderr=PIPE
     )
-    _, said = await process.communicate()
+    _, printed = await process.communicate()
     assert process.returncode == 1
-    assert b"callsheet fleets tokens create" in said
+    assert b"callsheet fleets tokens create" in printed
 
 
 @pytest.mark.thorough
@@ -312,6 +312,6 @@ async def test_options_of_an_engine_worker_are_refused_for_a_task_worker(tmp_pat
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "callsheet", "worker", "--tasks", "--fleet", "gpus", cwd=tmp_path, stderr=PIPE
     )
-    _, said = await process.communicate()
+    _, printed = await process.communicate()
     assert process.returncode == 1
-    assert b"no --fleet" in said
+    assert b"no --fleet" in printed

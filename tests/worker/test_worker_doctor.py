@@ -13,7 +13,7 @@ from callsheet.settings import load_settings
 from callsheet.settings.findings import SettingsFinding
 from tests.worker.harness import AgentHarness
 
-NOBODY = "http://127.0.0.1:1"
+CLOSED_URL = "http://127.0.0.1:1"
 
 
 async def examined(
@@ -45,21 +45,21 @@ async def test_doctor_describes_the_worker_if_every_check_passes(agent_harness: 
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
-    ("part", "changes", "said", "advice"),
+    ("part", "changes", "message", "advice"),
     [
         ("worker", {"fleet": None}, "neither a registration token nor a fleet", "FLEET_SLUG"),
-        ("server", {"api_url": NOBODY}, f"No control plane responds at {NOBODY}", "API_BASE_URL"),
+        ("server", {"api_url": CLOSED_URL}, f"No control plane responds at {CLOSED_URL}", "API_BASE_URL"),
         ("secret", {"secret": None}, "no fleet secret", "callsheet fleets tokens create"),
         ("secret", {"secret": "wrong-" * 4}, "refuses the fleet secret", "callsheet fleets tokens create"),
-        ("engine", {"engine_url": NOBODY}, f"The engine at {NOBODY} takes no job", "COMFYUI_BASE_URL"),
+        ("engine", {"engine_url": CLOSED_URL}, f"The engine at {CLOSED_URL} takes no job", "COMFYUI_BASE_URL"),
     ],
     ids=["fleet", "server", "no secret", "wrong secret", "engine"],
 )
 async def test_a_missing_part_is_a_problem_with_advice(
-    agent_harness: AgentHarness, tmp_path: Path, part: str, changes: dict[str, Any], said: str, advice: str
+    agent_harness: AgentHarness, tmp_path: Path, part: str, changes: dict[str, Any], message: str, advice: str
 ) -> None:
     found = (await examined(agent_harness, tmp_path, **changes))[part]
-    assert (found.status, said in found.message, advice in found.advice) == ("problem", True, True), found
+    assert (found.status, message in found.message, advice in found.advice) == ("problem", True, True), found
 
 
 async def test_with_a_registration_token_a_worker_needs_no_fleet(agent_harness: AgentHarness, tmp_path: Path) -> None:

@@ -57,21 +57,21 @@ class Held(Node):
         return Result((image,))
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
 async def main() -> None:
     given = parser.parse_args()
     assert given.temp_directory == given.output_directory.parent == given.input_directory.parent
-    say(f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES')} secret {os.environ.get('FLEET_SECRET')}")
+    print_line(f"GPU {os.environ.get('CUDA_VISIBLE_DEVICES')} secret {os.environ.get('FLEET_SECRET')}")
     settings = LightboxSettings(
         host=given.listen, port=given.port, probes=True, max_upload_megabytes=given.max_upload_size
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with running_lightbox(settings, given.output_directory.parent) as running:
-        say(f"To see the GUI go to: {running.url}")
+        print_line(f"To see the GUI go to: {running.url}")
         waits = [asyncio.create_task(each.wait()) for each in (stop, running.broke)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     sys.exit(1 if running.broke.is_set() else 0)

@@ -179,21 +179,21 @@ class LightboxServer:
         await self._stack.aclose()
 
     async def running(self) -> list[str]:
-        return [each[1] for each in (await self._asked("GET", "/queue"))["queue_running"]]
+        return [each[1] for each in (await self._request("GET", "/queue"))["queue_running"]]
 
     async def pending(self) -> list[str]:
-        return [each[1] for each in (await self._asked("GET", "/queue"))["queue_pending"]]
+        return [each[1] for each in (await self._request("GET", "/queue"))["queue_pending"]]
 
     async def submissions(self) -> int:
-        return len((await self._asked("GET", "/jobs"))["jobs"])
+        return len((await self._request("GET", "/jobs"))["jobs"])
 
     async def interrupt(self) -> None:
-        await self._asked("POST", "/interrupt")
+        await self._request("POST", "/interrupt")
 
     def release(self) -> None:
         self.gate.set()
 
-    async def _asked(self, method: str, path: str) -> Any:
+    async def _request(self, method: str, path: str) -> Any:
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             response = await client.request(method, f"{self.url}/api{path}", headers={"X-API-Key": KEY})
         return response.json() if response.content else None

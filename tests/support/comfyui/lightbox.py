@@ -40,7 +40,7 @@ class LightboxProcess:
     port: int = field(default_factory=free_port)
     environment: dict[str, str] = field(default_factory=dict)
     # The last lines of its output.
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=50))
+    printed: deque[str] = field(default_factory=lambda: deque(maxlen=50))
     _process: asyncio.subprocess.Process | None = None
     _drain: asyncio.Task[None] | None = None
 
@@ -77,7 +77,7 @@ class LightboxProcess:
     async def _read_on(self, stream: asyncio.StreamReader) -> None:
         # An unread pipe fills up and stops the process.
         while line := await stream.readline():
-            self.said.append(line.decode(errors="replace"))
+            self.printed.append(line.decode(errors="replace"))
 
     async def end(self, number: int = signal.SIGTERM) -> int:
         assert self._process is not None

@@ -26,7 +26,7 @@ class BreakableProxy:
         # Submissions that were forwarded, with any outcome.
         self.carried = 0
         # The number of reads of the engine's queue, and of connections that were closed at once.
-        self.looks = 0
+        self.polls = 0
         self.turned_away = 0
         self.is_down = False
         # Whether responses are dropped while connections stay open, as those of a frozen process.
@@ -77,7 +77,7 @@ class BreakableProxy:
                     if self._breaks_now(lost):
                         return
                     self.carried += 1
-                self.looks += data.startswith(b"GET /queue ")
+                self.polls += data.startswith(b"GET /queue ")
                 writer.write(data)
                 await writer.drain()
         with suppress(OSError):

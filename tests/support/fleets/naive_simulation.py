@@ -25,7 +25,7 @@ class NaiveMachine:
     is_draining: bool = False
     idle_since: float = 0.0
     # When it last asked for work; the worker that waits longest is served first.
-    asked: int = 0
+    turn: int = 0
     ended_at: float | None = None
     # Since the last decision: the ended jobs, their duration, and the number of jobs held.
     ended: list[float] = field(default_factory=list)
@@ -55,7 +55,7 @@ class NaiveSimulation:
         self.turn = Turn()
         self.averages: dict[str, tuple[float, int]] = {}
         self.history = History()
-        self.asks = 0
+        self.turns = 0
         self.scheduled = 0
         self.now = 0.0
         # (now, workers that take jobs, wanted) at every decision.
@@ -68,7 +68,7 @@ class NaiveSimulation:
         arrivals, ticks, done = 0, 0, 0
         while done < len(self.trace):
             ends = [until for each in self.there() for _, until, _ in each.runs.values()]
-            starts = [each.starts_at for each in self.there() if not each.asked]
+            starts = [each.starts_at for each in self.there() if not each.turn]
             arrival = self.trace.submitted[arrivals] if arrivals < len(self.trace) else math.inf
             tick = ticks * self.conditions.interval_seconds
             scheduled = min([*ends, *starts], default=math.inf)
@@ -92,9 +92,9 @@ class NaiveSimulation:
         """Handles the due event that was scheduled first."""
         runs = [(each.runs[job], each, job) for each in self.there() for job in each.runs]
         due = [(number, each, job) for (_, until, number), each, job in runs if until == self.now]
-        due += [(each.scheduled, each, -1) for each in self.there() if not each.asked and each.starts_at == self.now]
+        due += [(each.scheduled, each, -1) for each in self.there() if not each.turn and each.starts_at == self.now]
         _, machine, job = min(due, key=lambda each: each[0])
-        if not machine.asked:
+        if not machine.turn:
             self.ask(machine)
             return 0
         was_free, was_fetching = self.is_free(machine), self.may_fetch(machine)
@@ -123,10 +123,10 @@ class NaiveSimulation:
         self.averages[workflow] = mean + (seconds - mean) * max(1 / (samples + 1), 0.1), samples + 1
 
     def ask(self, machine: NaiveMachine) -> None:
-        if not machine.asked:
+        if not machine.turn:
             machine.idle_since = self.now
-        self.asks += 1
-        machine.asked = self.asks
+        self.turns += 1
+        machine.turn = self.turns
         self.hand_out()
 
     def arrive(self, job: int) -> None:
@@ -143,10 +143,10 @@ class NaiveSimulation:
 
     def hand_out(self) -> None:
         while self.waiting:
-            able = [each for each in self.there() if each.asked and not each.is_draining]
+            able = [each for each in self.there() if each.turn and not each.is_draining]
             free = [each for each in able if self.is_free(each)]
             full = [each for each in able if self.may_fetch(each)]
-            chosen = min(free, key=lambda each: each.asked) if free else min(full, key=self.turn_of, default=None)
+            chosen = min(free, key=lambda each: each.turn) if free else min(full, key=self.turn_of, default=None)
             if chosen is None:
                 return
             job = self.next_job()
@@ -154,8 +154,8 @@ class NaiveSimulation:
                 self.begin(chosen, job, self.conditions.pickup_seconds)
             else:
                 chosen.ahead.append(job)
-            self.asks += 1
-            chosen.asked = self.asks
+            self.turns += 1
+            chosen.turn = self.turns
 
     def turn_of(self, machine: NaiveMachine) -> int:
         return turn_of(self.conditions.seed, machine.number, list(machine.runs)[-1], len(machine.ahead))
@@ -194,8 +194,8 @@ class NaiveSimulation:
 
     def tick(self) -> None:
         policy, now = self.policy, self.now
-        started = [each for each in self.there() if each.asked]
-        coming = sum(1 for each in self.there() if not each.asked)
+        started = [each for each in self.there() if each.turn]
+        coming = sum(1 for each in self.there() if not each.turn)
         seconds = sum(self.averages.get(self.keys[job].workflow, (60.0, 0))[0] for job in self.waiting)
         done = [each for each in started if each.is_draining and not each.runs]
         workers = [
@@ -222,8 +222,8 @@ class NaiveSimulation:
                 each.is_draining = True
             if name in decision.undrain:
                 each.is_draining = False
-                self.asks += 1
-                each.asked = self.asks
+                self.turns += 1
+                each.turn = self.turns
         draining = [each for each in started if each.is_draining]
         for _ in range(decision.wanted + len(draining) - len(self.there())):
             self.order(decision.on_demand, self.start_seconds)

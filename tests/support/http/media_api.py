@@ -99,7 +99,7 @@ class MediaApi:
         video: dict[str, Any] = response.json()
         return video
 
-    async def look(self, video: Mapping[str, Any]) -> dict[str, Any]:
+    async def get_video(self, video: Mapping[str, Any]) -> dict[str, Any]:
         response = await self.ask("GET", f"/api/videos/{video['id']}")
         assert response.status_code == 200, response.text
         found: dict[str, Any] = response.json()

@@ -12,11 +12,11 @@ class MetadataService:
     """Version 2 of EC2's service: it requires a token, and returns 404 if nothing is announced."""
 
     def __init__(self) -> None:
-        self.said = {"instance-id": "i-0abc", "instance-type": "g5.xlarge", "instance-life-cycle": "spot"}
-        self.said["autoscaling/target-lifecycle-state"] = "InService"
+        self.metadata = {"instance-id": "i-0abc", "instance-type": "g5.xlarge", "instance-life-cycle": "spot"}
+        self.metadata["autoscaling/target-lifecycle-state"] = "InService"
         self.tokens = {"token-1"}
         self.url = ""
-        self.asked = 0
+        self.requests = 0
 
     async def token(self, request: web.Request) -> web.Response:
         if not 0 < int(request.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "0")) <= 21_600:
@@ -27,8 +27,8 @@ class MetadataService:
     async def read(self, request: web.Request) -> web.Response:
         if request.headers.get("X-aws-ec2-metadata-token") not in self.tokens:
             return web.Response(status=401)
-        self.asked += 1
-        found = self.said.get(request.match_info["name"])
+        self.requests += 1
+        found = self.metadata.get(request.match_info["name"])
         return web.Response(status=404) if found is None else web.Response(text=found)
 
 

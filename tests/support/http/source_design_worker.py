@@ -62,14 +62,14 @@ def register() -> str:
 def main() -> None:
     bearer = {"Authorization": f"Bearer {register()}"}
     while not _shutdown_requested.is_set():
-        asked = {
+        request = {
             "worker_id": WORKER_ID,
             "capabilities": {},
             "current_load": 0,
             "max_concurrency": MAX_CONCURRENCY,
             "providers": PROVIDERS,
         }
-        job = call("poll", asked, bearer).get("job")
+        job = call("poll", request, bearer).get("job")
         if job is None:
             _shutdown_requested.wait(POLL_SECONDS)
         else:

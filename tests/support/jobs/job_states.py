@@ -53,7 +53,7 @@ async def finished_dispatch(core: Core, job: Job) -> Any:
     return row
 
 
-async def make_overdue(core: Core, member: Member, job: Job) -> None:
+async def pass_deadline(core: Core, member: Member, job: Job) -> None:
     for database, table, name in (
         (member.pool, "ai_jobs", "id"),
         (core.databases.central, "ai_job_dispatches", "tenant_job_id"),
@@ -79,7 +79,7 @@ async def ended_job(core: Core, member: Member, status: str) -> Job:
         await cancel_job(core, member, job)
         await core.complete(started)
     else:
-        await make_overdue(core, member, job)
+        await pass_deadline(core, member, job)
         await core.enforce_deadlines()
         await core.complete(started)
     assert await core.status(member, job.id) == status

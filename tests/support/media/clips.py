@@ -106,11 +106,11 @@ def decode(path: Path) -> Seen:
         resampler = av.AudioResampler("fltp", "mono", SOUND_RATE)
         pieces = [piece.to_ndarray()[0] for frame in container.decode(audio) for piece in resampler.resample(frame)]
         wave = np.concatenate(pieces)
-        heard = wave[len(wave) // 4 : 3 * len(wave) // 4]
-        spectrum = np.abs(np.fft.rfft(heard * np.hanning(len(heard))))
-        pitch = float(np.argmax(spectrum) * SOUND_RATE / len(heard))
+        middle = wave[len(wave) // 4 : 3 * len(wave) // 4]
+        spectrum = np.abs(np.fft.rfft(middle * np.hanning(len(middle))))
+        pitch = float(np.argmax(spectrum) * SOUND_RATE / len(middle))
         return Seen(
-            frames, rate, codec, audio.codec_context.name, len(wave) / SOUND_RATE, float(np.abs(heard).max()), pitch
+            frames, rate, codec, audio.codec_context.name, len(wave) / SOUND_RATE, float(np.abs(middle).max()), pitch
         )
 
 

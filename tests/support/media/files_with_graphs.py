@@ -109,9 +109,9 @@ def _media_file(container: str, video: str | None, sound: str | None, **options:
                 stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
                 streams.append(stream)
             if sound is not None:
-                heard = file.add_stream(sound, rate=48_000, layout="stereo", options={"strict": "experimental"})
-                assert isinstance(heard, AudioStream)
-                streams.append(heard)
+                audio_stream = file.add_stream(sound, rate=48_000, layout="stereo", options={"strict": "experimental"})
+                assert isinstance(audio_stream, AudioStream)
+                streams.append(audio_stream)
             for number in range(10):
                 for stream in streams:
                     file.mux(stream.encode(_frame(stream, number)))
@@ -186,11 +186,11 @@ DOCUMENTS: dict[str, Callable[[Path], None]] = {"glb": glb, "latent": latent, "s
 def shown(path: Path) -> list[Any]:
     """Every image of the file: its duration, orientation and colours."""
     with Image.open(path) as image:
-        looks = [image.getexif().get(ORIENTATION), image.info.get("icc_profile"), image.info.get("dpi")]
+        appearance = [image.getexif().get(ORIENTATION), image.info.get("icc_profile"), image.info.get("dpi")]
         frames = [
             (frame.convert("RGBA").tobytes(), frame.info.get("duration")) for frame in ImageSequence.Iterator(image)
         ]
-        return [image.size, image.info.get("loop"), *looks, *frames]
+        return [image.size, image.info.get("loop"), *appearance, *frames]
 
 
 def packets(path: Path) -> list[Any]:

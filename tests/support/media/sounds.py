@@ -49,7 +49,7 @@ def sound(extension: str = "wav", seconds: float = 1.0, pitch: float = TONE, lou
 
 
 @dataclass(frozen=True)
-class Heard:
+class Sound:
     """A sound file, decoded."""
 
     codec: str
@@ -58,7 +58,7 @@ class Heard:
     loudness: float
 
 
-def heard(content: bytes) -> Heard:
+def analyze(content: bytes) -> Sound:
     with av.open(io.BytesIO(content)) as container:
         stream = container.streams.audio[0]
         resampler = av.AudioResampler("fltp", "mono", RATE)
@@ -67,4 +67,4 @@ def heard(content: bytes) -> Heard:
         part = wave[: len(wave) // 2]
         spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part))))
         pitch = float(np.argmax(spectrum) * RATE / len(part))
-        return Heard(stream.codec_context.name, len(wave) / RATE, pitch, float(np.abs(part).max()))
+        return Sound(stream.codec_context.name, len(wave) / RATE, pitch, float(np.abs(part).max()))

@@ -52,7 +52,7 @@ async def opened(*, networks: Any = HERE, **config: Any) -> AsyncIterator[ActorR
 
 
 @dataclass
-class Said:
+class ProgressLog:
     percents: list[float | None] = field(default_factory=list)
     messages: list[str | None] = field(default_factory=list)
 
@@ -61,6 +61,6 @@ class Said:
         self.messages.append(message)
 
 
-def media_task(directory: Path, said: Said | None = None, **payload: Any) -> Task:
+def media_task(directory: Path, progress: ProgressLog | None = None, **payload: Any) -> Task:
     given = {"provider": "leonardo", "action_type": "txt2img", "prompt": "a lighthouse", **payload}
-    return Task("tq_1", given, 1, directory, said or Said())
+    return Task("tq_1", given, 1, directory, progress or ProgressLog())

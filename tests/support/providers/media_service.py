@@ -23,7 +23,7 @@ Call = Literal["submit", "poll", "cancel", "file"]
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     call: Call
     path: str
     headers: dict[str, str]
@@ -39,7 +39,7 @@ class MediaService:
     faults: dict[Call, list[Fault]] = field(default_factory=dict)
     # Every call of this kind gets this response.
     always: dict[Call, Fault] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     port: int = 0
     submitted: int = 0
@@ -55,10 +55,10 @@ class MediaService:
         return f"{self.url}/files/{name}"
 
     def count(self, call: Call) -> int:
-        return sum(each.call == call for each in self.asked)
+        return sum(each.call == call for each in self.requests)
 
     def sent(self, call: Call) -> list[Any]:
-        return [each.body for each in self.asked if each.call == call]
+        return [each.body for each in self.requests if each.call == call]
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -74,7 +74,7 @@ class MediaService:
     def _responding(self, call: Call, behave: Fault) -> Fault:
         async def response(request: web.Request) -> web.StreamResponse:
             body = await request.json() if request.can_read_body else None
-            self.asked.append(Asked(call, request.path_qs, dict(request.headers), body))
+            self.requests.append(ReceivedRequest(call, request.path_qs, dict(request.headers), body))
             if call in self.always:
                 return await self.always[call](request)
             waiting = self.faults.get(call)

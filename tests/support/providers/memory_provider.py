@@ -65,8 +65,8 @@ class MemoryProvider:
         """Ends the job. A job that has ended does not change."""
         found = self.predictions[prediction_id]
         if found.status == "running":
-            said = "forty-two" if status == "succeeded" else None
-            self.predictions[prediction_id] = replace(found, status=status, text=said)
+            text = "forty-two" if status == "succeeded" else None
+            self.predictions[prediction_id] = replace(found, status=status, text=text)
 
     def _response(self) -> None:
         if self.is_down:

@@ -112,7 +112,7 @@ class ServiceSetup:
     provider: MediaProvider
     directory: Path
     file_seconds: float = PATIENCE_SECONDS
-    said: list[tuple[float | None, str | None]] = field(default_factory=list)
+    progress: list[tuple[float | None, str | None]] = field(default_factory=list)
 
     @property
     def calls_back(self) -> bool:
@@ -139,7 +139,7 @@ class ServiceSetup:
         assert list(self.provider.problems(generation)) == []
         if not self.calls_back:
             made = await cast("SyncProvider", self.provider).generate(
-                generation, self.directory, lambda percent, message: self.said.append((percent, message))
+                generation, self.directory, lambda percent, message: self.progress.append((percent, message))
             )
             assert made.provider_job_id in self.server.predictions
             return [each.path.read_bytes() for each in made.files]

@@ -306,8 +306,8 @@ class ReplicateServer:
             return _problem(404, "The requested resource could not be found.")
         if not model and not body.get("version"):
             return _problem(422, "- version is required\n")
-        if said := self.refuses_input(body.get("input", {})):
-            return _problem(422, said)
+        if problem := self.refuses_input(body.get("input", {})):
+            return _problem(422, problem)
         return None
 
     def _new_prediction(self, request: web.Request, body: Json) -> Json:

@@ -51,16 +51,16 @@ PROGRESS = (
 
 
 async def test_g9_a_stream_that_breaks_goes_on_after_the_last_event_that_was_seen() -> None:
-    asked: list[str | None] = []
+    last_ids: list[str | None] = []
 
     async def stream(request: web.Request) -> web.StreamResponse:
-        asked.append(request.headers.get("last-event-id"))
-        if len(asked) == 2:
+        last_ids.append(request.headers.get("last-event-id"))
+        if len(last_ids) == 2:
             return web.json_response({"type": "about:blank"}, status=503)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         await response.write(b": open\n\n")
-        if len(asked) == 1:
+        if len(last_ids) == 1:
             await response.write(line(1, "queued") + line(2, "processing") + PROGRESS + b"event: job.trans")
             assert request.transport is not None
             request.transport.abort()
@@ -71,21 +71,21 @@ async def test_g9_a_stream_that_breaks_goes_on_after_the_last_event_that_was_see
     lost: list[str] = []
     async with serving("/api/ai-jobs/{job}/stream", stream) as client:
         client.on_lost(lost.append)
-        told = [item async for item in client.events(JOB)]
-    assert [item.seq for item in told if isinstance(item, JobEvent)] == [1, 2, 3]
-    assert [item.percent for item in told if isinstance(item, JobProgress)] == [42.0]
-    assert asked == [None, "2", "2"]
+        items = [item async for item in client.events(JOB)]
+    assert [item.seq for item in items if isinstance(item, JobEvent)] == [1, 2, 3]
+    assert [item.percent for item in items if isinstance(item, JobProgress)] == [42.0]
+    assert last_ids == [None, "2", "2"]
     assert len(lost) == 2
 
 
 async def test_g9_after_a_reset_the_client_resumes_where_the_server_says() -> None:
-    asked: list[str | None] = []
+    last_ids: list[str | None] = []
 
     async def stream(request: web.Request) -> web.StreamResponse:
-        asked.append(request.headers.get("last-event-id"))
+        last_ids.append(request.headers.get("last-event-id"))
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
-        if len(asked) == 1:
+        if len(last_ids) == 1:
             await response.write(line(1, "queued") + line(2, "processing"))
             await response.write(b'id: 0\nevent: reset\ndata: {"reason": "A failover."}\n\n')
             assert request.transport is not None
@@ -95,14 +95,14 @@ async def test_g9_after_a_reset_the_client_resumes_where_the_server_says() -> No
         return response
 
     async with serving("/api/ai-jobs/{job}/stream", stream) as client:
-        told = [item async for item in client.events(JOB)]
-    assert [item.to_status for item in told if isinstance(item, JobEvent)] == [
+        items = [item async for item in client.events(JOB)]
+    assert [item.to_status for item in items if isinstance(item, JobEvent)] == [
         "queued",
         "processing",
         "queued",
         "failed",
     ]
-    assert asked == [None, "0"]
+    assert last_ids == [None, "0"]
 
 
 async def test_a_job_that_has_ended_is_not_waited_for() -> None:

@@ -41,7 +41,7 @@ def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "problem"),
     [
         ({"image": clips.frame_at}, "off the negative"),
         ({"image": negative, "frames": 23}, "no partner"),
@@ -51,6 +51,8 @@ def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
     ],
     ids=["the same images", "a frame less", "silent", "smaller", "twice as fast"],
 )
-def test_every_other_difference_is_named(tmp_path: Path, original: Path, changes: dict[str, object], said: str) -> None:
+def test_every_other_difference_is_named(
+    tmp_path: Path, original: Path, changes: dict[str, object], problem: str
+) -> None:
     clips.make_clip(tmp_path / "result.mp4", **changes)  # type: ignore[arg-type]
-    assert said in "; ".join(compare_negative(original, tmp_path / "result.mp4").problems)
+    assert problem in "; ".join(compare_negative(original, tmp_path / "result.mp4").problems)

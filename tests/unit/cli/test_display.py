@@ -38,9 +38,9 @@ WHOLE_LIFE = (
 )
 
 
-def watched(console: Console, *told: JobEvent | JobProgress | str) -> JobDisplay:
+def watched(console: Console, *updates: JobEvent | JobProgress | str) -> JobDisplay:
     with JobDisplay(console) as display:
-        for item in told:
+        for item in updates:
             display.lost(item) if isinstance(item, str) else display.show(item)
     return display
 
@@ -96,8 +96,8 @@ def test_a_job_that_goes_back_to_the_queue_is_shown_there_again() -> None:
 
 def test_a_lost_connection_is_reported_once() -> None:
     written = StringIO()
-    told = (moved(JobStatus.QUEUED), "refused", "refused", moved(JobStatus.PROCESSING), "refused")
-    watched(Console(file=written), *told)
+    updates = (moved(JobStatus.QUEUED), "refused", "refused", moved(JobStatus.PROCESSING), "refused")
+    watched(Console(file=written), *updates)
     assert written.getvalue().count("connection lost") == 2
 
 
@@ -119,6 +119,6 @@ def test_the_reason_to_wait_is_shown_once_and_only_while_the_job_waits(terminal:
         display.waits("No worker is online.")
         display.show(moved(JobStatus.PROCESSING))
         display.waits("Others come first.")
-    said = written.getvalue()
-    assert "Others come first." not in said
-    assert terminal or said.count("No worker is online.") == 1
+    printed = written.getvalue()
+    assert "Others come first." not in printed
+    assert terminal or printed.count("No worker is online.") == 1

@@ -9,7 +9,7 @@ from callsheet.toolbox.errors import OperatorError
 
 
 def test_dotted_keys_are_members_and_values_are_parsed_as_json_if_possible() -> None:
-    said = [
+    pairs = [
         "product.title=A = B",
         "product.price=19.5",
         "params.tags=[1, true]",
@@ -17,7 +17,7 @@ def test_dotted_keys_are_members_and_values_are_parsed_as_json_if_possible() -> 
         'code="007"',
         "odd=NaN",
     ]
-    assert read_payload(said) == {
+    assert read_payload(pairs) == {
         "product": {"title": "A = B", "price": 19.5},
         "params": {"tags": [1, True]},
         "prompt": "{not json",
@@ -27,7 +27,7 @@ def test_dotted_keys_are_members_and_values_are_parsed_as_json_if_possible() -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("pairs", "sentence"),
     [
         (["title"], "--set takes KEY=VALUE, not 'title'."),
         (["=lamp"], "--set takes KEY=VALUE, not '=lamp'."),
@@ -35,7 +35,7 @@ def test_dotted_keys_are_members_and_values_are_parsed_as_json_if_possible() -> 
         (["title=\udc80"], "title: its value is not text in UTF-8."),
     ],
 )
-def test_an_unreadable_value_is_refused_before_anything_is_sent(said: list[str], sentence: str) -> None:
+def test_an_unreadable_value_is_refused_before_anything_is_sent(pairs: list[str], sentence: str) -> None:
     with pytest.raises(OperatorError) as refused:
-        read_payload(said)
+        read_payload(pairs)
     assert str(refused.value) == sentence

@@ -51,12 +51,12 @@ async def test_one_arrival_wakes_the_two_pollers_that_wait_longest() -> None:
 
 
 async def test_a_poller_with_the_models_loaded_is_woken_before_pollers_that_wait_longer() -> None:
-    waiters, said = Waiters(), []
+    waiters, returned = Waiters(), []
 
     async def poll(number: int, cold: Cold | None) -> None:
         with waiters.waiting(GPU, cold) as arrival:
             if await arrival.within(600):
-                said.append(number)
+                returned.append(number)
 
     colds: list[Cold | None] = [None, {1: 1.0, 2: 0.0}, {1: 0.5, 2: 1.0}, {1: 0.0}]
     tasks = [asyncio.create_task(poll(number, cold)) for number, cold in enumerate(colds)]
@@ -65,7 +65,7 @@ async def test_a_poller_with_the_models_loaded_is_woken_before_pollers_that_wait
     waiters.received(Arrival(1, "production", "self_hosted").write())
     for _ in range(4):
         await asyncio.sleep(0)
-    assert said == [2, 0]
+    assert returned == [2, 0]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -146,34 +146,34 @@ async def test_work_that_arrives_between_an_empty_lease_and_the_wait_is_not_miss
         """Has nothing at first, and is given something the moment after it said so."""
 
         def __init__(self) -> None:
-            self.asked = 0
+            self.requests = 0
 
         async def lease_and_start(
             self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
         ) -> StartedLease | None:
-            self.asked += 1
-            if self.asked == 1:
+            self.requests += 1
+            if self.requests == 1:
                 waiters.received(Arrival(1, "production", "self_hosted").write())
             return None
 
     jobs_api = RecordingStarter()
     assert await LongPoll(jobs_api, waiters).next_job(GPU, "worker", 0.05) is None
-    assert jobs_api.asked == 2
+    assert jobs_api.requests == 2
     assert len(waiters) == 0
 
 
 async def test_a_notification_of_the_queue_is_understood_by_the_waiters() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, Criteria((7,), "staging", ("comfy_cloud",)))
-    heard: list[str] = []
+    received: list[str] = []
 
     def notify(channel: str, payload: str) -> None:
-        heard.append(channel)
+        received.append(channel)
         waiters.received(payload)
 
     lane = Lane(3, 7, "staging", "comfy_cloud", "with/slash", -1, uuid4(), uuid4())
     announcer(notify)(7, "staging", "comfy_cloud", lane)
-    assert heard == [CHANNEL]
+    assert received == [CHANNEL]
     assert await woken(tasks) == [0]
 
 

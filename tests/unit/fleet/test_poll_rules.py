@@ -55,14 +55,16 @@ def test_a_poll_only_narrows_the_providers_that_were_registered() -> None:
     assert criteria_of(WORKER, poll(providers=["cloud", "replicate"])).providers == ("cloud",)
     assert criteria_of(WORKER, poll(providers=["replicate"])).providers == ()
     # Worker programs of the source design name none when they register, and their engine's when they poll.
-    unsaid = WORKER._replace(providers=("self_hosted",), names_providers=False)
-    assert criteria_of(unsaid, poll()).providers == ("self_hosted",)
-    assert criteria_of(unsaid, poll(providers=["cloud", "replicate"])).providers == ("cloud",)
+    unnamed = WORKER._replace(providers=("self_hosted",), names_providers=False)
+    assert criteria_of(unnamed, poll()).providers == ("self_hosted",)
+    assert criteria_of(unnamed, poll(providers=["cloud", "replicate"])).providers == ("cloud",)
 
 
-@pytest.mark.parametrize(("registered", "asked", "counts"), [(2, None, 2), (2, 1, 1), (2, 2, 2), (2, 2**31 - 1, 2)])
-def test_a_poll_only_narrows_the_capacity_that_was_registered(registered: int, asked: int | None, counts: int) -> None:
-    assert capacity(WORKER._replace(max_concurrency=registered), poll(max_concurrency=asked)) == counts
+@pytest.mark.parametrize(("registered", "requested", "counts"), [(2, None, 2), (2, 1, 1), (2, 2, 2), (2, 2**31 - 1, 2)])
+def test_a_poll_only_narrows_the_capacity_that_was_registered(
+    registered: int, requested: int | None, counts: int
+) -> None:
+    assert capacity(WORKER._replace(max_concurrency=registered), poll(max_concurrency=requested)) == counts
 
 
 @pytest.mark.parametrize(
@@ -82,9 +84,9 @@ def test_a_worker_that_may_not_get_jobs_gets_the_reason_at_any_load(
     assert reason_against(worker, criteria_of(worker, poll())) == reason
 
 
-@pytest.mark.parametrize(("said", "known", "counts"), [(None, 0, 0), (2, 1, 2), (0, 3, 3), (1, 1, 1)])
-def test_the_load_is_the_larger_of_known_and_reported_load(said: int | None, known: int, counts: int) -> None:
-    assert load(poll(current_load=said), known) == counts
+@pytest.mark.parametrize(("reported", "known", "counts"), [(None, 0, 0), (2, 1, 2), (0, 3, 3), (1, 1, 1)])
+def test_the_load_is_the_larger_of_known_and_reported_load(reported: int | None, known: int, counts: int) -> None:
+    assert load(poll(current_load=reported), known) == counts
 
 
 @pytest.mark.parametrize(

@@ -78,28 +78,28 @@ def test_urls_of_this_machine_are_recognized(url: str, here: bool) -> None:
     assert is_loopback_url(url) is here
 
 
-def request(peer: str, **headers: str) -> Request:
+def http_request(peer: str, **headers: str) -> Request:
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     return Request({"type": "http", "client": (peer, 40_000), "headers": raw})
 
 
 @pytest.mark.parametrize(
-    ("asked", "public_url", "here"),
+    ("http_request", "public_url", "here"),
     [
-        (request("127.0.0.1"), "http://127.0.0.1:8400", True),
-        (request("::1"), "http://localhost:8400", True),
-        (request("192.0.2.1"), "http://127.0.0.1:8400", False),
+        (http_request("127.0.0.1"), "http://127.0.0.1:8400", True),
+        (http_request("::1"), "http://localhost:8400", True),
+        (http_request("192.0.2.1"), "http://127.0.0.1:8400", False),
         # A proxy on this machine: its client may be anywhere.
-        (request("127.0.0.1", x_forwarded_for="127.0.0.1"), "http://127.0.0.1:8400", False),
-        (request("127.0.0.1", forwarded="for=127.0.0.1"), "http://127.0.0.1:8400", False),
-        (request("127.0.0.1", x_real_ip="127.0.0.1"), "http://127.0.0.1:8400", False),
-        (request("127.0.0.1", cf_connecting_ip="127.0.0.1"), "http://127.0.0.1:8400", False),
+        (http_request("127.0.0.1", x_forwarded_for="127.0.0.1"), "http://127.0.0.1:8400", False),
+        (http_request("127.0.0.1", forwarded="for=127.0.0.1"), "http://127.0.0.1:8400", False),
+        (http_request("127.0.0.1", x_real_ip="127.0.0.1"), "http://127.0.0.1:8400", False),
+        (http_request("127.0.0.1", cf_connecting_ip="127.0.0.1"), "http://127.0.0.1:8400", False),
         # One that adds nothing to its requests.
-        (request("127.0.0.1"), "https://callsheet.example.com", False),
+        (http_request("127.0.0.1"), "https://callsheet.example.com", False),
     ],
 )
-def test_requests_of_this_machine_are_recognized(asked: Request, public_url: str, here: bool) -> None:
-    assert comes_from_here(asked, public_url) is here
+def test_requests_of_this_machine_are_recognized(http_request: Request, public_url: str, here: bool) -> None:
+    assert comes_from_here(http_request, public_url) is here
 
 
 def test_a_fingerprint_needs_the_key_and_is_known_while_the_key_is_rotated() -> None:

@@ -173,7 +173,7 @@ def test_a_type_that_is_not_a_name_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "minimum", "maximum"),
+    ("requested", "minimum", "maximum"),
     [
         (120, 120, 125),
         (7.5, 7.5, 12.5),
@@ -186,11 +186,11 @@ def test_a_type_that_is_not_a_name_is_not_shown() -> None:
         (True, 0, 5),
     ],
 )
-def test_a_retry_after_time_is_respected_within_limits(asked: object, minimum: float, maximum: float) -> None:
+def test_a_retry_after_time_is_respected_within_limits(requested: object, minimum: float, maximum: float) -> None:
     body = {
         "dispatch_id": 1,
         "lease_token": "00000000-0000-0000-0000-000000000000",
-        "error": {"type": "provider_unavailable", "retryable": True, "details": {"retry_after_seconds": asked}},
+        "error": {"type": "provider_unavailable", "retryable": True, "details": {"retry_after_seconds": requested}},
     }
     failure = failure_of(FailRequest.model_validate(body))
     assert minimum <= retry_delay(1, failure) <= maximum

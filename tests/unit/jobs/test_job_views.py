@@ -44,8 +44,8 @@ def test_events_do_not_show_names_of_operators_and_workers(actor: str, shown: st
 
 
 def test_the_name_of_a_worker_is_removed_from_its_own_reasons() -> None:
-    said = event_view(row("worker:gpu-1", "gpu-1 is shutting down, unlike gpu-11 and my-gpu-1"))
-    assert said.reason == "the worker is shutting down, unlike gpu-11 and my-gpu-1"
+    event = event_view(row("worker:gpu-1", "gpu-1 is shutting down, unlike gpu-11 and my-gpu-1"))
+    assert event.reason == "the worker is shutting down, unlike gpu-11 and my-gpu-1"
 
 
 def test_the_graph_of_a_file_is_removed_from_its_metadata() -> None:

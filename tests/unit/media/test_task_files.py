@@ -20,10 +20,10 @@ def test_a_url_is_at_every_place_of_the_file_when_the_task_is_leased() -> None:
 
 
 def test_task_files_in_the_payload_of_a_user_are_not_read_as_files() -> None:
-    said = {"task_files": [{"path": "tenants/t/somebody/secret.png"}]}
-    assert files_of("task", said) == []
-    assert without_files("task", said) == said
-    assert with_files(said, []) == {}
+    payload = {"task_files": [{"path": "tenants/t/somebody/secret.png"}]}
+    assert files_of("task", payload) == []
+    assert without_files("task", payload) == payload
+    assert with_files(payload, []) == {}
 
 
 def test_assets_in_the_payload_of_a_task_get_no_urls() -> None:

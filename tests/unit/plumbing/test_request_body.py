@@ -131,17 +131,17 @@ class TestRequestBody:
         assert sender.taken == 2
 
     async def test_the_caller_of_a_large_body_is_authenticated_once(self) -> None:
-        asked = 0
+        reads = 0
 
         async def check_caller() -> None:
-            nonlocal asked
-            asked += 1
+            nonlocal reads
+            reads += 1
 
         sender = Sender([piece(b"x" * 150, more=True), piece(b"x" * 150)])
         body = RequestBody(sender.receive, RULES, check_caller, declared=300)
         await body.receive()
         await body.receive()
-        assert asked == 1
+        assert reads == 1
 
     @pytest.mark.parametrize(
         "document",

@@ -175,8 +175,8 @@ async def test_a_declared_route_is_served_and_documented_with_all_of_its_options
         return Doubled(number=2 * number)
 
     app = build(router.routes)
-    answer = await response(app, "GET", "/api/doubled?number=4")
-    assert (answer.status_code, answer.json()) == (203, {"number": 8})
+    returned = await response(app, "GET", "/api/doubled?number=4")
+    assert (returned.status_code, returned.json()) == (203, {"number": 8})
     assert (await response(app, "GET", "/api/doubled?number=0")).status_code == 422
     operation = ApiDocument(router.routes).content()["paths"]["/api/doubled"]["get"]
     assert operation["tags"] == ["numbers"]

@@ -28,15 +28,15 @@ class Service:
     status: int = 200
     content: Any = "Buy this lamp."
     response: Any = None
-    asked: list[tuple[str, Any]] = field(default_factory=list)
+    requests: list[tuple[str, Any]] = field(default_factory=list)
 
     async def complete(self, request: web.Request) -> web.Response:
-        self.asked.append((request.headers.get("authorization", ""), await request.json()))
+        self.requests.append((request.headers.get("authorization", ""), await request.json()))
         if self.response is not None:
             return web.Response(body=self.response, status=self.status, content_type="application/json")
         if self.status != 200:
-            said = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}}
-            return web.json_response(said, status=self.status)
+            error = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}}
+            return web.json_response(error, status=self.status)
         choice = {"index": 0, "message": {"role": "assistant", "content": self.content}, "finish_reason": "stop"}
         return web.json_response({"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice]})
 
@@ -78,11 +78,11 @@ async def written(actor: Actor, directory: Path, **choices: Any) -> Any:
 async def test_the_request_decides_what_the_model_writes(service: Service, actor: Actor, tmp_path: Path) -> None:
     result = await written(actor, tmp_path, style="playful", tone="warm", length="short", language="de")
     assert result == {"text": "Buy this lamp.", "written_by": "small-1", "language": "de"}
-    [(authorization, body)] = service.asked
+    [(authorization, body)] = service.requests
     assert authorization == f"Bearer {KEY}"
     assert (body["model"], [message["role"] for message in body["messages"]]) == ("small-1", ["system", "user"])
-    asked = json.dumps(body["messages"])
-    assert all(word in asked for word in ("playful", "warm", "language de", "Paper lamp", "19.90 EUR"))
+    requests = json.dumps(body["messages"])
+    assert all(word in requests for word in ("playful", "warm", "language de", "Paper lamp", "19.90 EUR"))
 
 
 async def test_copy_jobs_have_a_provider_with_a_limit(registry: ActorRegistry, actor: Actor) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Generation, Made, SyncProvider
-from tests.support.providers.media_providers import HERE, Said, opened, service_table
+from tests.support.providers.media_providers import HERE, ProgressLog, opened, service_table
 from tests.support.providers.media_service import (
     HTML,
     PNG,
@@ -51,7 +51,7 @@ class StyledProvider:
         self.service = service
         self.style = style
         self.directory = directory
-        self.said = Said()
+        self.progress = ProgressLog()
 
     async def make(
         self, *, networks: Any = HERE, prompt: str = "a lighthouse", params: Any = (), **changes: Any
@@ -59,7 +59,7 @@ class StyledProvider:
         table = service_table(self.style, self.service, **changes)
         async with opened(http={self.style: table}, networks=networks) as registry:
             provider = cast("SyncProvider", registry.media[self.style])
-            return await provider.generate(Generation("txt2img", prompt, dict(params)), self.directory, self.said)
+            return await provider.generate(Generation("txt2img", prompt, dict(params)), self.directory, self.progress)
 
     async def fail(self, **changes: Any) -> ProviderError:
         with pytest.raises(ProviderError) as failed:
@@ -120,8 +120,8 @@ async def test_no_value_leads_to_another_path_of_the_service(
 
 async def test_the_key_is_sent_to_the_service_and_not_to_where_the_outputs_are(styled_provider: StyledProvider) -> None:
     await styled_provider.make()
-    for asked in styled_provider.service.asked:
-        assert (SECRET in str(asked.headers)) is (asked.call != "file")
+    for requests in styled_provider.service.requests:
+        assert (SECRET in str(requests.headers)) is (requests.call != "file")
 
 
 async def test_the_key_is_sent_for_outputs_where_the_settings_say_so_and_only_on_its_own_host(
@@ -132,16 +132,16 @@ async def test_the_key_is_sent_for_outputs_where_the_settings_say_so_and_only_on
     with pytest.raises(ProviderUnavailable):
         # No server listens at the second URL; the test is about the headers sent to the first.
         await styled_provider.make(download={"send_headers": True})
-    [asked] = [each for each in service.asked if each.path == "/files/a"]
-    assert SECRET in str(asked.headers)
+    [requests] = [each for each in service.requests if each.path == "/files/a"]
+    assert SECRET in str(requests.headers)
 
 
 async def test_percent_and_status_are_reported(service: MediaService, tmp_path: Path) -> None:
     styled_provider = StyledProvider(service, "midjourney", tmp_path)
     service.polls_until_done = 3
     await styled_provider.make()
-    assert styled_provider.said.percents == [0.0, 25.0, 50.0, 75.0]
-    assert styled_provider.said.messages[1:] == ["processing"] * 3
+    assert styled_provider.progress.percents == [0.0, 25.0, 50.0, 75.0]
+    assert styled_provider.progress.messages[1:] == ["processing"] * 3
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
@@ -178,8 +178,8 @@ async def test_a_submit_whose_response_was_lost_is_not_repeated_by_the_provider(
 async def test_a_refusal_fails_permanently_and_shows_no_urls_and_no_secrets(
     styled_provider: StyledProvider,
 ) -> None:
-    said = f"prompt was blocked, see https://example.com/x?token=1 \n password=hunter2 {SECRET} " + "x" * 1000
-    styled_provider.service.always["submit"] = responding(400, {"error": {"message": said}})
+    progress = f"prompt was blocked, see https://example.com/x?token=1 \n password=hunter2 {SECRET} " + "x" * 1000
+    styled_provider.service.always["submit"] = responding(400, {"error": {"message": progress}})
     failed = await styled_provider.fail()
     assert (failed.type, failed.retryable) == ("provider_refused", False)
     assert failed.message.startswith(
@@ -200,7 +200,7 @@ async def test_a_wrong_key_is_reported_as_such(styled_provider: StyledProvider, 
 async def test_a_service_that_redirects_is_not_followed_with_the_key(styled_provider: StyledProvider) -> None:
     styled_provider.service.always["submit"] = redirected(f"{styled_provider.service.url}/elsewhere", 307)
     failed = await styled_provider.fail()
-    assert (failed.type, len(styled_provider.service.asked)) == ("provider_moved", 1)
+    assert (failed.type, len(styled_provider.service.requests)) == ("provider_moved", 1)
 
 
 @pytest.mark.parametrize(

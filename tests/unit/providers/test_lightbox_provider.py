@@ -15,7 +15,7 @@ from PIL import Image
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Generation, Made, MadeFile, SyncProvider
 from tests.support.comfyui.lightbox import lightbox_here
-from tests.support.providers.media_providers import HERE, Said, opened
+from tests.support.providers.media_providers import HERE, ProgressLog, opened
 from tests.support.providers.media_service import HTML, MediaService, endless, media_service, redirected, responding
 from tests.support.waiting import until
 
@@ -36,7 +36,7 @@ async def made(url: str, directory: Path, generation: Generation, networks: Any 
     async with opened(lightbox={"url": url, **config}, networks=networks) as registry:
         provider = cast("SyncProvider", registry.media["lightbox"])
         assert list(provider.problems(generation)) == []
-        return await provider.generate(generation, directory, Said())
+        return await provider.generate(generation, directory, ProgressLog())
 
 
 def image_in(file: MadeFile) -> Image.Image:

@@ -17,7 +17,7 @@ from tests.support.comfyui.replaying_engine import SAMPLES, sample
 RUN = "r"
 
 
-def hear(messages: Iterable[tuple[str, dict[str, Any]]], prompt_id: str = RUN) -> RecordingWatcher:
+def receive(messages: Iterable[tuple[str, dict[str, Any]]], prompt_id: str = RUN) -> RecordingWatcher:
     seen = RecordingWatcher()
     following = Following(EngineRun(prompt_id, {}), seen, SocketImages())
     socket = EngineSocket("ws://engine")
@@ -33,7 +33,7 @@ def recorded(name: str) -> RecordingWatcher:
     prompt_id = found.get("prompt_id") or next(
         each["data"]["prompt_id"] for each in messages if each["type"] == "execution_start"
     )
-    return hear(((each["type"], each["data"]) for each in messages), prompt_id)
+    return receive(((each["type"], each["data"]) for each in messages), prompt_id)
 
 
 def states(seen: RecordingWatcher) -> dict[str, list[str]]:
@@ -71,12 +71,14 @@ def test_a_node_that_fails_or_is_interrupted_ends_with_the_run(name: str) -> Non
 
 def test_prompts_of_others_are_ignored() -> None:
     other = {"prompt_id": "another", "node": "7"}
-    seen = hear([("executing", other), ("progress", {**other, "value": 1, "max": 2}), ("executing", of_run(node="1"))])
+    seen = receive(
+        [("executing", other), ("progress", {**other, "value": 1, "max": 2}), ("executing", of_run(node="1"))]
+    )
     assert seen.nodes == [("1", "started")]
 
 
 def test_an_old_engine_ends_a_node_with_the_start_of_the_next() -> None:
-    seen = hear(
+    seen = receive(
         [
             ("execution_start", of_run()),
             ("executing", of_run(node="1")),
@@ -91,7 +93,7 @@ def test_an_old_engine_ends_a_node_with_the_start_of_the_next() -> None:
 def test_nodes_may_run_beside_each_other_and_again() -> None:
     both = {"1": {"state": "running"}, "2": {"state": "running"}}
     one = {"1": {"state": "finished"}, "2": {"state": "running"}}
-    seen = hear(
+    seen = receive(
         [
             ("progress_state", of_run(nodes=both)),
             ("progress_state", of_run(nodes=one)),
@@ -112,7 +114,7 @@ def test_unusual_messages_have_no_effect_on_node_times() -> None:
         ("executed", of_run(node=None)),
         ("execution_success", of_run()),
     ]
-    assert hear(odd).nodes == []
+    assert receive(odd).nodes == []
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,14 @@ def test_microdata_is_read() -> None:
 
 
 def test_open_graph_is_read() -> None:
-    said = {
+    given = {
         "og:title": "Lamp",
         "og:description": "It shines.",
         "og:image": "https://cdn.test/a.png",
         "product:price:amount": "19.90",
         "product:price:currency": "GBP",
     }
-    head = "".join(f'<meta property="{name}" content="{value}">' for name, value in said.items())
+    head = "".join(f'<meta property="{name}" content="{value}">' for name, value in given.items())
     found = read_page(page(head=head), URL)
     assert list(found.values()) == ["Lamp", "It shines.", "19.90", "GBP", ["https://cdn.test/a.png"], ""]
 
@@ -88,7 +88,7 @@ def test_plain_html_is_read_without_its_scripts_and_menus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "price"),
+    ("given", "price"),
     [
         ("1.299,00 €", "1299.00"),
         ("1,299.00", "1299.00"),
@@ -106,15 +106,15 @@ def test_plain_html_is_read_without_its_scripts_and_menus() -> None:
         ("9" * 500, "9" * 21),
     ],
 )
-def test_prices_are_plain_numbers(said: object, price: str | None) -> None:
-    assert price_of(said) == price
+def test_prices_are_plain_numbers(given: object, price: str | None) -> None:
+    assert price_of(given) == price
 
 
 @pytest.mark.parametrize(
-    ("said", "currency"), [("eur", "EUR"), ("€", "EUR"), ("zł", "PLN"), ("euros", None), (3, None)]
+    ("given", "currency"), [("eur", "EUR"), ("€", "EUR"), ("zł", "PLN"), ("euros", None), (3, None)]
 )
-def test_currencies_are_codes(said: object, currency: str | None) -> None:
-    assert currency_of(said) == currency
+def test_currencies_are_codes(given: object, currency: str | None) -> None:
+    assert currency_of(given) == currency
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from callsheet.providers.media import Generation, SyncProvider
 from callsheet.providers.registry import ACTORS, lacking_of_provider, open_registry
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import InvalidRequest
-from tests.support.providers.media_providers import Said, media_task, opened
+from tests.support.providers.media_providers import ProgressLog, media_task, opened
 from tests.support.providers.plugin_wheel import ENTRY_POINTS, NAME, unpacked_plugin
 from tests.support.providers.recording_provider import RecordingProvider
 
@@ -65,11 +65,11 @@ async def test_another_package_can_add_providers_and_actors(install: Install, tm
     async with opened(plugins={"tiny": {"signature": "by me"}}) as registry:
         assert {"tiny_count", "tiny_wait", "media"} <= set(registry.actors)
         tiny = cast("SyncProvider", registry.media["tiny"])
-        made = await tiny.generate(Generation("txt2img", "x"), tmp_path, Said())
+        made = await tiny.generate(Generation("txt2img", "x"), tmp_path, ProgressLog())
         assert made.details == {"signature": "by me"}
         done = await registry.actors["media"].run(media_task(tmp_path, provider="tiny"))
         assert cast("Any", done).result["details"] == {"signature": "by me"}
-        counted = await registry.actors["tiny_count"].run(Task("tq_1", {"text": "four"}, 1, tmp_path, Said()))
+        counted = await registry.actors["tiny_count"].run(Task("tq_1", {"text": "four"}, 1, tmp_path, ProgressLog()))
         assert cast("Any", counted).result["letters"] == 4
         assert "tiny" in cast("Any", counted).result["providers"]
         with pytest.raises(InvalidRequest):

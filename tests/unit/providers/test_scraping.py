@@ -24,11 +24,11 @@ PAGE = "<title>Lämp</title><p>Schön</p>"
 class Site:
     url: str = ""
     robots: str | int = 404
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     pages: dict[str, Callable[[], web.StreamResponse]] = field(default_factory=dict)
 
     async def response(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append((request.path, request.headers.get("user-agent", "")))
+        self.requests.append((request.path, request.headers.get("user-agent", "")))
         if request.path == "/robots.txt":
             return web.Response(status=self.robots) if isinstance(self.robots, int) else web.Response(text=self.robots)
         if request.path == "/slow":
@@ -83,8 +83,8 @@ async def test_a_page_becomes_a_product_and_the_request_names_its_user_agent(sit
         "text": "Schön",
         "url": f"{site.url}/lamp",
     }
-    assert [path for path, _ in site.asked] == ["/robots.txt", "/lamp"]
-    assert all(agent.startswith("Callsheet/") and "mailto:robots@shop.test" in agent for _, agent in site.asked)
+    assert [path for path, _ in site.requests] == ["/robots.txt", "/lamp"]
+    assert all(agent.startswith("Callsheet/") and "mailto:robots@shop.test" in agent for _, agent in site.requests)
 
 
 @pytest.mark.parametrize("closed_to", ["*", "Callsheet"])
@@ -92,7 +92,7 @@ async def test_a_page_that_robots_may_not_read_is_left_alone(site: Site, scraper
     site.robots = f"User-agent: {closed_to}\nDisallow: /lamp\n"
     error = await refused(scraper, site.shows())
     assert (error.type, error.retryable) == ("robots_refused", False)
-    assert [path for path, _ in site.asked] == ["/robots.txt"]
+    assert [path for path, _ in site.requests] == ["/robots.txt"]
 
 
 async def test_a_page_that_robots_may_not_read_is_not_read_by_way_of_another(site: Site, scraper: Scraper) -> None:
@@ -106,7 +106,7 @@ async def test_a_page_that_robots_may_not_read_is_not_read_by_way_of_another(sit
 async def test_the_rules_of_a_site_can_be_switched_off(site: Site, scraping_client: GuardedClient) -> None:
     site.robots = "User-agent: *\nDisallow: /\n"
     await Scraper(ScrapingConfig(robots=False), scraping_client).scrape(site.shows())
-    assert [path for path, _ in site.asked] == ["/lamp"]
+    assert [path for path, _ in site.requests] == ["/lamp"]
 
 
 async def test_a_site_whose_rules_cannot_be_read_is_tried_later(site: Site, scraper: Scraper) -> None:

@@ -158,9 +158,9 @@ def test_an_unknown_benchmark_is_refused_with_the_list_of_benchmarks(
     from bench.__main__ import BENCHMARKS, main
 
     assert main(["--only", "http.you", "--output", str(tmp_path / "latest.json")]) == 2
-    said = capsys.readouterr().err
-    assert "'http.you'" in said
-    assert all(name in said for name in BENCHMARKS)
+    printed = capsys.readouterr().err
+    assert "'http.you'" in printed
+    assert all(name in printed for name in BENCHMARKS)
     assert not (tmp_path / "latest.json").exists()
 
 

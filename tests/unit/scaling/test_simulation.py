@@ -279,9 +279,9 @@ def test_the_simulation_checks_the_fleet_as_often_as_the_autoscaler() -> None:
 
 
 def test_progress_is_reported_until_the_end() -> None:
-    told: list[int] = []
-    TraceReplay(steady(10, 1, 1), Policy(maximum=2)).run(told.append)
-    assert told == [360]
+    progress: list[int] = []
+    TraceReplay(steady(10, 1, 1), Policy(maximum=2)).run(progress.append)
+    assert progress == [360]
 
 
 def test_times_vary_around_their_mean() -> None:

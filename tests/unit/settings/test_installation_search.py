@@ -31,7 +31,7 @@ def owned_by_another(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
     """Paths that belong to another user, as the operating system would say; an ordinary user cannot give files away."""
     foreign: set[Path] = set()
 
-    def telling(real: object) -> object:
+    def listing(real: object) -> object:
         def stat(path: Path, **options: object) -> os.stat_result:
             found = real(path, **options)  # type: ignore[operator]
             if path.absolute() not in foreign:
@@ -40,8 +40,8 @@ def owned_by_another(monkeypatch: pytest.MonkeyPatch) -> set[Path]:
 
         return stat
 
-    monkeypatch.setattr(Path, "stat", telling(Path.stat))
-    monkeypatch.setattr(Path, "lstat", telling(Path.lstat))
+    monkeypatch.setattr(Path, "stat", listing(Path.stat))
+    monkeypatch.setattr(Path, "lstat", listing(Path.lstat))
     return foreign
 
 

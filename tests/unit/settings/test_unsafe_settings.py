@@ -245,9 +245,9 @@ def test_no_warning_shows_a_secret(tmp_path: Path) -> None:
         database={"dsn": "postgresql://callsheet:hidden-one@db.example.com/callsheet"},
         fleet={"secret": "hidden-two-short!"},
     )
-    said = str(unsafe_settings(settings))
-    assert "plain_database" in said
-    assert "hidden" not in said
+    message = str(unsafe_settings(settings))
+    assert "plain_database" in message
+    assert "hidden" not in message
 
 
 def test_an_unreadable_dsn_is_not_reported_here(tmp_path: Path) -> None:

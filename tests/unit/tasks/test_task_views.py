@@ -65,8 +65,8 @@ def test_a_task_without_progress_gets_progress_from_its_status(
 
 
 def test_progress_of_a_running_task_is_shown() -> None:
-    said = JobProgress(job_id=ID, percent=40, message="Mixing", elapsed_ms=7, updated_at=AT)
-    progress = task_view(row(lease_seq=1), job(JobStatus.PROCESSING, progress=said)).progress
+    reported = JobProgress(job_id=ID, percent=40, message="Mixing", elapsed_ms=7, updated_at=AT)
+    progress = task_view(row(lease_seq=1), job(JobStatus.PROCESSING, progress=reported)).progress
     assert (progress.percent, progress.message, progress.elapsed_ms, progress.updated_at) == (40, "Mixing", 7, AT)
 
 

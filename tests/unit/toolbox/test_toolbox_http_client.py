@@ -239,16 +239,16 @@ async def test_plain_spellings_are_refused_by_name(host: str) -> None:
     ],
 )
 async def test_an_unusable_url_is_refused_before_a_name_is_resolved(url: str, reason: str) -> None:
-    asked = []
+    hosts = []
 
     async def resolve(host: str, _: int) -> Sequence[str]:
-        asked.append(host)
+        hosts.append(host)
         return ["127.0.0.1"]
 
     async with GuardedClient(allow_networks=LOCAL, resolver=resolve) as client:
         with pytest.raises(RequestFailed, match=reason):
             await client.fetch("GET", url)
-    assert asked == []
+    assert hosts == []
 
 
 @pytest.mark.parametrize("host", ["a..b", "." + "a" * 70])
@@ -301,16 +301,16 @@ async def test_one_private_ip_address_among_public_ones_refuses_them_all() -> No
 async def test_the_client_connects_to_the_ip_address_that_was_checked() -> None:
     """A name that resolves to another IP address the second time (DNS rebinding) is resolved once per connection."""
     responses = [["127.0.0.1"], ["127.66.66.66"]]
-    asked = []
+    hosts = []
 
     async def rebinding(host: str, _: int) -> Sequence[str]:
-        asked.append(host)
-        return responses[len(asked) - 1]
+        hosts.append(host)
+        return responses[len(hosts) - 1]
 
     allowed = [ip_network("127.0.0.1/32")]
     async with serving(hello) as server, GuardedClient(allow_networks=allowed, resolver=rebinding) as client:
         response = await client.fetch("GET", server.url(host="rebind.test"))
-        assert (response.status, asked) == (200, ["rebind.test"])
+        assert (response.status, hosts) == (200, ["rebind.test"])
         assert server.requests[0].headers["host"] == f"rebind.test:{server.port}"
     async with GuardedClient(allow_networks=allowed, resolver=rebinding) as client:
         with pytest.raises(AddressRefused):
@@ -633,8 +633,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_certificates_are_checked_against_the_host_name_not_the_ip_address(certificate: Path) -> None:
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(certificate)
-    asked_for: list[str | None] = []
-    server_side.sni_callback = lambda _socket, name, _context: asked_for.append(name)
+    wanted: list[str | None] = []
+    server_side.sni_callback = lambda _socket, name, _context: wanted.append(name)
     trusting = ssl.create_default_context(cafile=str(certificate))
     resolver = names(good_test=["127.0.0.1"], evil_test=["127.0.0.1"])
     async with (
@@ -643,7 +643,7 @@ async def test_certificates_are_checked_against_the_host_name_not_the_ip_address
         GuardedClient(allow_networks=LOCAL, resolver=resolver) as doubting,
     ):
         response = await client.fetch("GET", f"https://good.test:{server.port}/")
-        assert (response.content, asked_for) == (b"hello", ["good.test"])
+        assert (response.content, wanted) == (b"hello", ["good.test"])
         # Asking again will not help.
         with pytest.raises(RequestImpossible, match=r"The certificate of evil\.test cannot be verified"):
             await client.fetch("GET", f"https://evil.test:{server.port}/")

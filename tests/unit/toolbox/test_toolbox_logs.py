@@ -167,9 +167,9 @@ def test_text_from_requests_cannot_start_a_line_or_control_the_terminal(
     format: Literal["json", "console"], make: type[io.StringIO]
 ) -> None:
     """Text as it comes from the path of a request, `/%0a%1b[2J`, and from a library's message."""
-    said = "a\nb\r\x1b]0;title\x07\x1b[2J\x00\x08\x7f\x85\x9b\u2028\u202e\u200b"
+    text_of_attacker = "a\nb\r\x1b]0;title\x07\x1b[2J\x00\x08\x7f\x85\x9b\u2028\u202e\u200b"
     plain, hostile = make(), make()
-    for stream, text in ((plain, "a"), (hostile, said)):
+    for stream, text in ((plain, "a"), (hostile, text_of_attacker)):
         configure_logs("info", format, stream)
         get_logger("http").info("http.request", path=text, nested={"deep": [text]}, **{text: 1})
         get_logger("http").info(text)
@@ -271,7 +271,9 @@ def test_an_aws_key_is_in_no_log_line_wherever_an_engine_put_it(format: Literal[
     key, stream = "AKIAIOSFODNN7EXAMPLE", io.StringIO()
     configure_logs("info", format, stream)
     error = RuntimeError(f"denied for {key}\n{key}")
-    EARLY.warning("job.failed", reason=str(error), repeated=repr(error), exc_info=error, said=[key, {key: key}])
+    EARLY.warning(
+        "job.failed", reason=str(error), repeated=repr(error), exc_info=error, text_of_attacker=[key, {key: key}]
+    )
     logging.getLogger("engine").error("\x1b[31m%s\x1b[0m", key, exc_info=error)
     assert stream.getvalue().count("***") > 6
     assert "AKIA" not in stream.getvalue()

@@ -282,10 +282,10 @@ async def test_stopping_a_loop_that_never_started_does_nothing() -> None:
 async def test_a_loop_does_not_inherit_the_log_context_of_its_starter() -> None:
     seen: list[dict[str, object]] = []
 
-    async def look(_: Sweeper) -> None:
+    async def sweep(_: Sweeper) -> None:
         seen.append(structlog.contextvars.get_contextvars())
 
-    loop = Sweeper(look)
+    loop = Sweeper(sweep)
     with structlog.contextvars.bound_contextvars(request_id="r1"):
         loop.start()
         await loop.ticked(1)

@@ -35,10 +35,10 @@ async def test_a_redirect_must_stay_on_its_host_or_use_https(here: str, there: s
 
 
 async def test_a_worker_does_not_follow_an_unsafe_redirect_of_storage(tmp_path: Path) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def response(request: web.Request) -> web.Response:
-        asked.append(f"{request.host.partition(':')[0]}{request.path}")
+        requested.append(f"{request.host.partition(':')[0]}{request.path}")
         if request.path == "/round":
             raise web.HTTPFound("/round")
         raise web.HTTPTemporaryRedirect(f"http://localhost:{request.url.port}/secret")
@@ -58,7 +58,7 @@ async def test_a_worker_does_not_follow_an_unsafe_redirect_of_storage(tmp_path: 
         assert not failed.value.is_passing
         with pytest.raises(TransferFailed):
             await transfers.upload(f"{address}/output", {}, tmp_path / "file")
-        assert asked == ["127.0.0.1/input", "127.0.0.1/output"]
+        assert requested == ["127.0.0.1/input", "127.0.0.1/output"]
         # A redirect loop is an outcome that can be reported, not a fault of the worker.
         with pytest.raises(TransferFailed):
             await transfers.download(f"{address}/round", tmp_path / "got")

@@ -42,8 +42,8 @@ def test_ordinary_text_stays_readable(text: str) -> None:
 
 
 def test_the_rest_of_the_text_stays() -> None:
-    said = "POST https://u:p@api.example/v1 with Authorization: Basic dXNlcjpwYXNzd29yZA== gave 401 at node 7"
-    assert redact_text(said) == "POST https://u:***@api.example/v1 with Authorization: Basic *** gave 401 at node 7"
+    sentence = "POST https://u:p@api.example/v1 with Authorization: Basic dXNlcjpwYXNzd29yZA== gave 401 at node 7"
+    assert redact_text(sentence) == "POST https://u:***@api.example/v1 with Authorization: Basic *** gave 401 at node 7"
 
 
 def test_documents_keep_their_form_and_their_numbers() -> None:

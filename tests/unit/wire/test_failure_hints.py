@@ -28,7 +28,7 @@ FAILED_PREDICTIONS = set(get_args(get_type_hints(Prediction)["status"])) - {"run
 COMPUTED: dict[tuple[str, str], set[str]] = {
     ("providers/comfy/cloud.py", "type"): CLOUD_REFUSALS,
     ("webhooks/result_collector.py", "f'provider_{prediction.status}'"): {f"provider_{s}" for s in FAILED_PREDICTIONS},
-    ("worker/tasks/task_run.py", "said['type']"): set(),
+    ("worker/tasks/task_run.py", "error['type']"): set(),
     ("worker/agent/reports.py", "error.type"): set(),
     ("jobs/lease/outcomes.py", "self.type"): set(),
     ("wire/job_errors.py", "type"): set(),

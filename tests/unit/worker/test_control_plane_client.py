@@ -17,16 +17,16 @@ from callsheet.wire.worker.protocol import PollRequest
 from callsheet.worker.agent.control_plane import ControlPlaneClient
 from callsheet.worker.agent.plane import RefusedRequest, Unreachable
 
-Said = tuple[int, dict[str, Any], dict[str, str]]
-REGISTERED: Said = (
+Reply = tuple[int, dict[str, Any], dict[str, str]]
+REGISTERED: Reply = (
     201,
     {"worker_id": "w", "token": "first", "workflows_assigned": [], "stage": "s", "is_approved": True},
     {},
 )
-EMPTY: Said = (200, {"job": None, "reason": "empty"}, {})
+EMPTY: Reply = (200, {"job": None, "reason": "empty"}, {})
 
 
-def problem(status: int, code: str, **headers: str) -> Said:
+def problem(status: int, code: str, **headers: str) -> Reply:
     return (
         status,
         {"code": code, "title": "No.", "detail": "No, thanks."},
@@ -37,15 +37,15 @@ def problem(status: int, code: str, **headers: str) -> Said:
 class Scripted:
     """Returns the scripted responses in turn, and then repeats the last one."""
 
-    def __init__(self, **responses: list[Said]):
+    def __init__(self, **responses: list[Reply]):
         self.responses = responses
-        self.asked: list[tuple[str, str, Any]] = []
+        self.requests: list[tuple[str, str, Any]] = []
         self.url = ""
 
     async def response(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         authorization = request.headers.get("authorization", "") or request.headers.get("x-fleet-secret", "")
-        self.asked.append((name, authorization, await request.json()))
+        self.requests.append((name, authorization, await request.json()))
         line = self.responses[name]
         status, body, headers = line.pop(0) if len(line) > 1 else line[0]
         return web.Response(status=status, text=json.dumps(body), content_type="application/json", headers=headers)
@@ -69,7 +69,7 @@ async def talking(scripted: Scripted, directory: Path, worker_id: str = "w") -> 
 
 
 def names(scripted: Scripted) -> list[str]:
-    return [name for name, _, _ in scripted.asked]
+    return [name for name, _, _ in scripted.requests]
 
 
 async def test_registering_waits_for_retry_after_if_the_id_was_active_a_moment_ago(tmp_path: Path) -> None:
@@ -78,24 +78,24 @@ async def test_registering_waits_for_retry_after_if_the_id_was_active_a_moment_a
         await plane.enter()
         await plane.poll(PollRequest())
     assert names(scripted) == ["register", "register", "poll"]
-    assert [who for _, who, _ in scripted.asked] == ["secret", "secret", "Bearer first"]
+    assert [who for _, who, _ in scripted.requests] == ["secret", "secret", "Bearer first"]
 
 
-@pytest.mark.parametrize(("status", "said"), [(401, "fleet secret"), (404, "No, thanks."), (422, "No, thanks.")])
-async def test_a_permanent_refusal_stops_the_worker_with_a_sentence(tmp_path: Path, status: int, said: str) -> None:
+@pytest.mark.parametrize(("status", "message"), [(401, "fleet secret"), (404, "No, thanks."), (422, "No, thanks.")])
+async def test_a_permanent_refusal_stops_the_worker_with_a_sentence(tmp_path: Path, status: int, message: str) -> None:
     async with talking(Scripted(register=[problem(status, "some_code")]), tmp_path) as plane:
-        with pytest.raises(OperatorError, match=said):
+        with pytest.raises(OperatorError, match=message):
             await plane.enter()
 
 
 async def test_a_rotated_token_is_used_from_then_on_and_kept(tmp_path: Path) -> None:
-    rotated: Said = (200, {"job": None, "reason": "empty", "rotated_token": "second"}, {})
+    rotated: Reply = (200, {"job": None, "reason": "empty", "rotated_token": "second"}, {})
     scripted = Scripted(register=[REGISTERED], poll=[rotated, EMPTY])
     async with talking(scripted, tmp_path) as plane:
         await plane.enter()
         await plane.poll(PollRequest())
         await plane.poll(PollRequest())
-    assert [who for _, who, _ in scripted.asked] == ["secret", "Bearer first", "Bearer second"]
+    assert [who for _, who, _ in scripted.requests] == ["secret", "Bearer first", "Bearer second"]
     assert json.loads((tmp_path / "token.json").read_text())["token"] == "second"
 
 
@@ -138,7 +138,7 @@ async def test_a_broken_token_file_is_ignored(tmp_path: Path, content: str) -> N
         (404, {"not": "ours"}, {}),
     ],
 )
-async def test_temporary_and_unreadable_responses_count_as_unreachable(tmp_path: Path, response: Said) -> None:
+async def test_temporary_and_unreadable_responses_count_as_unreachable(tmp_path: Path, response: Reply) -> None:
     async with talking(Scripted(register=[REGISTERED], poll=[response]), tmp_path) as plane:
         await plane.enter()
         with pytest.raises(Unreachable):
@@ -156,8 +156,8 @@ async def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
 
 async def test_a_report_is_sent_whatever_its_text_contains(tmp_path: Path) -> None:
     """As Python names files that are not in UTF-8, and as JSON of strangers may say it."""
-    said = "cannot read \udcff.png"
+    message = "cannot read \udcff.png"
     scripted = Scripted(register=[REGISTERED], fail=[(200, {"dispatch_id": 1, "status": "failed"}, {})])
     async with talking(scripted, tmp_path) as plane:
-        assert await plane.report("fail", {"error_message": said}) == "failed"
-    assert scripted.asked[-1][2] == {"error_message": said}
+        assert await plane.report("fail", {"error_message": message}) == "failed"
+    assert scripted.requests[-1][2] == {"error_message": message}

@@ -283,7 +283,7 @@ def test_engines_of_one_directory_share_input_and_nothing_else(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "sentence"),
     [
         ({"path": "nowhere"}, "has no main.py"),
         ({"python": Path("/no/python")}, "There is no Python at /no/python"),
@@ -292,11 +292,11 @@ def test_engines_of_one_directory_share_input_and_nothing_else(tmp_path: Path) -
     ],
 )
 def test_a_directory_that_cannot_be_started_is_refused_before_the_start(
-    tmp_path: Path, changes: dict[str, object], said: str
+    tmp_path: Path, changes: dict[str, object], sentence: str
 ) -> None:
     (tmp_path / "main.py").touch()
     given = {"path": ".", "python": None, "arguments": "", **changes}
-    with pytest.raises(OperatorError, match=said):
+    with pytest.raises(OperatorError, match=sentence):
         ComfyUIDirectory.at(tmp_path / str(given["path"]), given["python"], str(given["arguments"]))  # type: ignore[arg-type]
 
 

@@ -22,7 +22,7 @@ from callsheet.worker.tasks import task_agent, task_run
 from callsheet.worker.tasks.task_agent import TaskAgent, TaskConfig
 from tests.support.waiting import PATIENCE_SECONDS, until
 
-NOBODY = UUID(int=0)
+NO_TENANT = UUID(int=0)
 
 
 def job(actor: str = "actor", dispatch_id: int = 1) -> WorkerJob:
@@ -31,7 +31,7 @@ def job(actor: str = "actor", dispatch_id: int = 1) -> WorkerJob:
         lease_token=uuid4(),
         lease_expires_at=datetime.now(UTC),
         lease_ttl_seconds=30,
-        tenant_id=NOBODY,
+        tenant_id=NO_TENANT,
         job_id=uuid4(),
         effect_id=None,
         kind="task",
@@ -53,7 +53,7 @@ class ScriptedPlane:
 
     script: list[Exception | WorkerJob | str]
     is_registered: bool = False
-    asked: list[PollRequest] = field(default_factory=list)
+    polls: list[PollRequest] = field(default_factory=list)
     reports: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     # What is refused, by its kind.
     refuses: Mapping[str, Exception] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class ScriptedPlane:
         self.is_registered = True
 
     async def poll(self, request: PollRequest) -> PollResponse:
-        self.asked.append(request)
+        self.polls.append(request)
         if not self.script:
             await asyncio.Event().wait()
         match self.script.pop(0):
@@ -117,7 +117,7 @@ class Deaf:
     """An actor that ignores cancellation and runs until it is released."""
 
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
-    heard: int = 0
+    received: int = 0
     is_over: bool = False
 
     async def do(self, task: Task) -> None:
@@ -125,7 +125,7 @@ class Deaf:
             try:
                 await self.let_go.wait()
             except asyncio.CancelledError:
-                self.heard += 1
+                self.received += 1
         self.is_over = True
 
     async def end(self) -> None:
@@ -151,8 +151,8 @@ async def working(
 async def test_a_poll_whose_response_was_lost_is_repeated_with_the_same_id(tmp_path: Path) -> None:
     plane = ScriptedPlane([Unreachable("lost"), RefusedRequest(500, "odd", "odd"), job()])
     async with working(tmp_path, plane):
-        await until(lambda: len(plane.asked) == 4)
-    ids = [request.poll_id for request in plane.asked]
+        await until(lambda: len(plane.polls) == 4)
+    ids = [request.poll_id for request in plane.polls]
     assert len(set(ids[:3])) == 1
     assert ids[3] != ids[0]
     assert [kind for kind, _ in plane.reports] == ["complete"]
@@ -184,9 +184,9 @@ async def test_an_actor_that_ignores_its_cancel_is_abandoned_and_its_slot_is_use
     deaf = Deaf()
     plane = ScriptedPlane([job()], cancels=True)
     async with working(tmp_path, plane, deaf.do):
-        await until(lambda: len(plane.asked) == 2)
+        await until(lambda: len(plane.polls) == 2)
         [(kind, body)] = plane.reports
-        assert (kind, body["error"]["type"], deaf.heard) == ("fail", "canceled", 1)
+        assert (kind, body["error"]["type"], deaf.received) == ("fail", "canceled", 1)
     await deaf.end()
 
 
@@ -218,7 +218,7 @@ async def test_a_worker_that_cannot_register_can_still_be_stopped(tmp_path: Path
         agent.departure.begin("stops", 0)
         async with asyncio.timeout(PATIENCE_SECONDS):
             await running
-    assert plane.asked == []
+    assert plane.polls == []
 
 
 async def test_a_crashed_slot_stops_the_worker_cleanly_with_an_error(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ async def test_an_actor_that_cancels_itself_fails_its_task_and_keeps_the_slot(tm
 
     plane = ScriptedPlane([job()])
     async with working(tmp_path, plane, gives_up) as (_, running):
-        await until(lambda: len(plane.asked) == 2)
+        await until(lambda: len(plane.polls) == 2)
         assert not running.done()
     [(kind, body)] = plane.reports
     assert (kind, body["error"]["type"]) == ("fail", "actor_error")
@@ -254,7 +254,7 @@ async def test_the_error_of_a_broken_actor_names_the_exception_without_secrets(t
 
     plane = ScriptedPlane([job()])
     async with working(tmp_path, plane, breaks):
-        await until(lambda: len(plane.asked) == 2)
+        await until(lambda: len(plane.polls) == 2)
     [(_, body)] = plane.reports
     assert body["error"]["message"].startswith("KeyError: ")
     assert "hunter2" not in str(body)
@@ -266,7 +266,7 @@ async def test_the_error_of_a_broken_actor_names_the_exception_without_secrets(t
 async def test_a_refused_report_is_followed_by_a_failure_report(tmp_path: Path, error: Exception) -> None:
     plane = ScriptedPlane([job()], refuses={"complete": error})
     async with working(tmp_path, plane):
-        await until(lambda: len(plane.asked) == 2)
+        await until(lambda: len(plane.polls) == 2)
     assert [kind for kind, _ in plane.reports] == ["complete", "fail"]
     assert plane.reports[1][1]["error"]["type"] == "result_refused"
 
@@ -277,7 +277,7 @@ async def test_a_failure_report_that_is_refused_is_sent_once_more_and_then_dropp
 
     plane = ScriptedPlane([job()], refuses={"fail": RefusedRequest(422, "invalid_request", "odd")})
     async with working(tmp_path, plane, breaks):
-        await until(lambda: len(plane.asked) == 2)
+        await until(lambda: len(plane.polls) == 2)
     assert [kind for kind, _ in plane.reports] == ["fail", "fail"]
     assert plane.reports[1][1]["error"]["traceback"] is None
 

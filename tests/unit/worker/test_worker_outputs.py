@@ -107,8 +107,8 @@ def test_a_cpu_without_memory_is_an_engine_without_memory(kind: str, message: st
 
 
 def test_a_full_disk_of_the_engine_is_not_the_fault_of_the_job() -> None:
-    said = {"exception_type": "OSError", "exception_message": "[Errno 28] No space left on device: '/opt/output/x.png'"}
-    error = of_execution_error(said)
+    raw = {"exception_type": "OSError", "exception_message": "[Errno 28] No space left on device: '/opt/output/x.png'"}
+    error = of_execution_error(raw)
     assert (error.type, error.retryable) == ("engine_disk_full", True)
     assert error.message == "The disk of the engine is full."
 

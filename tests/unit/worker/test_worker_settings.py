@@ -62,7 +62,7 @@ def test_the_short_names_are_read_and_ours_win(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "sentence"),
     [
         ("MAX_CONCURRENCY", "many", "MAX_CONCURRENCY is 'many' (from the environment)"),
         ("API_BASE_URL", "nowhere", "API_BASE_URL is 'nowhere' (from the environment)"),
@@ -70,12 +70,12 @@ def test_the_short_names_are_read_and_ours_win(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_a_wrong_value_is_named_as_it_was_given(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as refused:
         load_settings()
-    assert said in str(refused.value)
+    assert sentence in str(refused.value)
 
 
 def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +93,8 @@ def test_a_worker_without_a_secret_or_anything_to_serve_names_the_missing_settin
 async def test_a_worker_without_a_name_is_named_after_its_instance_or_its_host() -> None:
     async with metadata_service() as service:
         settings = load_settings(worker={"metadata_url": service.url})
-        assert await machine_name(settings) == service.said["instance-id"]
-        service.said["instance-id"] = "odd name/1"
+        assert await machine_name(settings) == service.metadata["instance-id"]
+        service.metadata["instance-id"] = "odd name/1"
         assert await machine_name(settings) == "odd-name-1"
     assert (await machine_name(load_settings(worker={"metadata_url": None}))) in socket.gethostname()
 

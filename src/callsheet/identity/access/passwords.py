@@ -21,7 +21,7 @@ MEMORY_KIB = 19_456
 PASSES = 2
 THREADS = 4
 # Checked instead of an unknown user's hash, so that both responses take the same time. The result is ignored.
-NOBODY = "$argon2id$v=19$m=19456,t=2,p=1$OL9LQB1aKI3iXxEZTceduQ$UxX4wTmbqQtSoEk5ueORPs0bergxYLKOg1BMG2sUeLQ"
+UNKNOWN_USER_HASH = "$argon2id$v=19$m=19456,t=2,p=1$OL9LQB1aKI3iXxEZTceduQ$UxX4wTmbqQtSoEk5ueORPs0bergxYLKOg1BMG2sUeLQ"
 Result = TypeVar("Result")
 
 
@@ -35,7 +35,7 @@ class Passwords:
 
     async def matches(self, password_hash: str | None, password: str) -> bool:
         """Whether the password matches. Takes the same time with and without a hash."""
-        matched = await self._run(lambda: self._verify(password_hash or NOBODY, password))
+        matched = await self._run(lambda: self._verify(password_hash or UNKNOWN_USER_HASH, password))
         return matched and password_hash is not None
 
     def needs_rehash(self, password_hash: str) -> bool:

@@ -68,7 +68,7 @@ class Failure:
 
     @property
     def retry_after_seconds(self) -> float:
-        """The delay that a busy provider seconds for before the next attempt."""
+        """The delay that a busy provider requests before the next attempt."""
         seconds = (self.details or {}).get("retry_after_seconds")
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):
             return 0.0

@@ -34,7 +34,7 @@ _NAME_PARTS = (
     *("auth", "cookie", "jwt", "bearer", "otp", "pat"),
 )
 # A word that occurs in names of secrets, the rest of the name, and the separator before the value. The name's start is
-# found by walking back from here: a pattern that started_at with any name would be quadratic.
+# found by walking back from here: a pattern that started with any name would be quadratic.
 _NAMED = re.compile(
     rf"(?:{'|'.join(_NAME_PARTS)})[\w.-]{{0,40}}?"
     r"(?P<between>\\{0,4}[\"']\s{0,3}(?:=>|[:=,])\s{0,3}|\s{0,3}(?:=>|:=|[:=]|%3[dD])\s{0,3}"
