@@ -24,7 +24,7 @@ from callsheet.settings import DatabaseSettings, ServerSettings
 SELECT = "SELECT id, email, name, role FROM users WHERE id = $1"
 
 
-class Answer(BaseModel):
+class User(BaseModel):
     id: UUID
     email: str
     name: str
@@ -33,18 +33,18 @@ class Answer(BaseModel):
 
 def application(database: Database, user_id: UUID) -> FastAPI:
     app = FastAPI()
-    response = Answer(id=user_id, email="somebody@example.com", name="Somebody", role="user")
+    response = User(id=user_id, email="somebody@example.com", name="Somebody", role="user")
 
     @app.get("/bare")
-    async def bare() -> Answer:
+    async def bare() -> User:
         return response
 
     @app.get("/select")
-    async def select() -> Answer:
+    async def select() -> User:
         async with database.connection() as connection:
             row = await connection.fetchrow(SELECT, user_id)
         assert row is not None
-        return Answer(**row)
+        return User(**row)
 
     return app
 

@@ -21,7 +21,7 @@ short = {"visits": 1}
 TARGET_MS = 1000.0
 WORD = b"<!doctype html><title>word</title><p>word</p>"
 # The paint before any click or scroll. It is read 1.5 seconds after the page is loaded.
-LARGEST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => resolve(
+CONTENTFUL_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => resolve(
     Math.max(...list.getEntries().map((entry) => entry.startTime))
 )).observe({ type: "largest-contentful-paint", buffered: true }))"""
 
@@ -49,7 +49,7 @@ async def _paint(page: Page, url: str) -> float:
     # The stream of events stays open, so the browser never reports that all requests have ended.
     await page.wait_for_load_state("load")
     await page.wait_for_timeout(1500)
-    milliseconds: float = await page.evaluate(LARGEST_PAINT)
+    milliseconds: float = await page.evaluate(CONTENTFUL_PAINT)
     return milliseconds
 
 

@@ -22,7 +22,7 @@ from tests.support.http.jobs_api import JobsApi
 from tests.support.jobs.core import Core, Member, open_core, report
 
 ALL = "/api/ai-jobs/stream"
-PICTURE = b"\x89PNG\r\n\x1a\n a picture"
+IMAGE = b"\x89PNG\r\n\x1a\n a picture"
 STREAMS = pytest.mark.parametrize("which", ["job", "all"])
 
 
@@ -87,12 +87,12 @@ async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
 async def test_an_image_is_an_event_of_its_own_and_sent_once(jobs_api: JobsApi, ann: Person, which: str) -> None:
     job_id, started = await running(jobs_api, ann)
     async with watching(jobs_api, ann, which, job_id, 3) as stream:
-        await report_progress(jobs_api.core, started, percent=10, preview=PICTURE, preview_type="image/png")
+        await report_progress(jobs_api.core, started, percent=10, preview=IMAGE, preview_type="image/png")
         progress, preview = await stream.next(2)
         assert summary_of(progress) == (None, "progress", 10)
         assert (preview.id, preview.name, preview.data["job_id"]) == (None, "preview", job_id)
         kind, _, data = preview.data["preview_url"].partition(",")
-        assert (kind, base64.b64decode(data)) == ("data:image/png;base64", PICTURE)
+        assert (kind, base64.b64decode(data)) == ("data:image/png;base64", IMAGE)
         await report_progress(jobs_api.core, started, percent=20)
         assert [event.name for event in await stream.next(1)] == ["progress"]
         await jobs_api.core.complete(started)
@@ -105,7 +105,7 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(
 ) -> None:
     job_id, started = await running(jobs_api, ann)
     for percent in (10, 20, 30):
-        await report_progress(jobs_api.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
+        await report_progress(jobs_api.core, started, percent=percent, preview=IMAGE, preview_type="image/png")
     async with watching(jobs_api, ann, which, job_id, 0) as stream:
         seen = [summary_of(event) for event in await stream.next(5)]
         # History first, then the current progress; the progress in between is gone.
@@ -170,7 +170,7 @@ async def rows(jobs_api: JobsApi, person: Person, job_id: str) -> int:
 
 async def test_only_progress_of_the_current_lease_is_accepted(jobs_api: JobsApi, ann: Person) -> None:
     job_id, first = await running(jobs_api, ann)
-    await report_progress(jobs_api.core, first, percent=10, preview=PICTURE, preview_type="image/png")
+    await report_progress(jobs_api.core, first, percent=10, preview=IMAGE, preview_type="image/png")
     await jobs_api.core.room.leases.requeue(report(first), "spot")
     # Requeued: the progress of the old run is not the progress of the job.
     assert await shown(jobs_api, ann, job_id) is None
@@ -222,7 +222,7 @@ async def test_the_last_progress_of_a_run_is_deleted_after_its_end(
         ({"elapsed_ms": 2**80}, {"elapsed_ms": 2**53}),
         ({"preview": b"x" * 65_537, "preview_type": "image/png"}, {"preview_url": None}),
         ({"preview": b"<svg onload='x()'>", "preview_type": "image/svg+xml"}, {"preview_url": None}),
-        ({"preview": PICTURE}, {"preview_url": None}),
+        ({"preview": IMAGE}, {"preview_url": None}),
         ({"preview": b"", "preview_type": "image/png"}, {"preview_url": None}),
     ],
 )

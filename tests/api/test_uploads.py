@@ -16,7 +16,7 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.toolbox.ids import uuid7
-from tests.support.http.media_api import CLIP, PICTURE, MediaApi, declared
+from tests.support.http.media_api import CLIP, IMAGE, MediaApi, declared
 from tests.support.http.responses import assert_refused
 
 HASH = hashlib.sha256(CLIP).hexdigest()
@@ -86,7 +86,7 @@ async def test_a_hostile_name_is_harmless_in_storage(
 @pytest.mark.parametrize(
     ("content", "mime_type", "stored"),
     [
-        (PICTURE, "image/png", "image/png"),
+        (IMAGE, "image/png", "image/png"),
         (b"ID3\x03\x00" + bytes(100), "audio/mpeg", "audio/mpeg"),
         (CLIP, "Video/MP4; codecs=avc1", "video/mp4"),
         (b"<?xml version='1.0'?><svg/>", "image/svg+xml", "image/svg+xml"),
@@ -195,7 +195,7 @@ async def test_confirming_again_returns_the_same_file(media_api: MediaApi) -> No
         (CLIP[:-1] + b"x", {"sha256": HASH}, "sha256"),
         (b"<!DOCTYPE html><html>".ljust(len(CLIP)), {}, "mime_type"),
         (b"%PDF-1.7".ljust(len(CLIP)), {}, "mime_type"),
-        (PICTURE.ljust(len(CLIP)), {}, "mime_type"),
+        (IMAGE.ljust(len(CLIP)), {}, "mime_type"),
         (b"MZ".ljust(len(CLIP)), {}, "mime_type"),
         (b"PK\x03\x04".ljust(len(CLIP)), {}, "mime_type"),
         (b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n".ljust(len(CLIP), b"\0"), {}, "mime_type"),
@@ -368,7 +368,7 @@ async def test_deleting_a_file_deletes_its_object(media_api: MediaApi, confirmed
 
 
 async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(media_api: MediaApi) -> None:
-    file = await media_api.uploaded(PICTURE, mime_type="image/png")
+    file = await media_api.uploaded(IMAGE, mime_type="image/png")
     await media_api.confirm(file)
     await media_api.jobs_api.core.submit(media_api.member, input_file_ids=(UUID(file["id"]),))
     assert_refused(await media_api.ask("DELETE", f"/api/files/{file['id']}"), 409, "in_use")

@@ -12,7 +12,7 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
-from tests.support.http.media_api import CLIP, PICTURE, MediaApi
+from tests.support.http.media_api import CLIP, IMAGE, MediaApi
 from tests.support.http.responses import assert_refused
 from tests.support.jobs.core import report
 
@@ -47,7 +47,7 @@ async def report_progress(
 ) -> None:
     """What a heartbeat of this lease, or of another, leaves behind."""
     lease_seq = started.lease.lease_seq if lease_seq is None else lease_seq
-    values = (media_api.tenant_id, started.lease.job_id, charge_cycle, lease_seq, PICTURE, kind)
+    values = (media_api.tenant_id, started.lease.job_id, charge_cycle, lease_seq, IMAGE, kind)
     await media_api.jobs_api.core.rows(media_api.pool, PROGRESS, *values)
 
 
@@ -208,7 +208,7 @@ async def test_a_preview_is_a_safe_image(local_media_api: MediaApi, kind: str, d
     assert_refused(await local_media_api.ask("GET", address), 404, "not_found")
     await report_progress(local_media_api, started, kind=kind)
     response = await local_media_api.ask("GET", address)
-    assert (response.status_code, response.content, response.headers["content-type"]) == (200, PICTURE, kind)
+    assert (response.status_code, response.content, response.headers["content-type"]) == (200, IMAGE, kind)
     assert response.headers.get("content-disposition") == disposition
     assert response.headers["cache-control"] == "no-store"
     assert "sandbox" in response.headers["content-security-policy"]

@@ -13,6 +13,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.browser.catalog import (
     EXPORT,
+    add_seed_property,
     assert_accessible_at_top,
     create_effect,
     create_workflow,
@@ -20,7 +21,6 @@ from tests.browser.catalog import (
     drop_export,
     find_effect,
     generate,
-    add_seed_property,
     node,
     publish,
     run_on_demo,

@@ -15,13 +15,13 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.catalog import (
+    add_seed_property,
     assert_accessible_at_top,
     create_effect,
     create_workflow,
     drop_export,
     find_effect,
     generate,
-    add_seed_property,
     publish,
     run_on_demo,
     run_test,

@@ -19,7 +19,7 @@ from tests.support.database.installation import empty
 from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Member, Row, open_core
 from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.pipelines.tree_invariants import PICTURE, Tree, image_problems, read_trees
+from tests.support.pipelines.tree_invariants import IMAGE, Tree, image_problems, read_trees
 
 TOKENS = 5000
 JOBS_PER_RUN, JOBS_IN_TOTAL = 3, 4
@@ -132,7 +132,7 @@ class PipelineSimulation:
         elif chance < 0.2:
             await plane.core.fail(started, retryable=True)
         else:
-            await plane.deliver(started, random.choice((0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3)), PICTURE)
+            await plane.deliver(started, random.choice((0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3)), IMAGE)
 
     async def grow(self, plane: PipelineHarness, random: Random) -> None:
         """An undisturbed moment: due jobs are started, rendered, and their results kept."""
@@ -266,7 +266,7 @@ class PipelineSimulation:
     async def _work(self, plane: PipelineHarness) -> int:
         worked = 0
         while (started := await plane.lease()) is not None:
-            await plane.deliver(started, content=PICTURE)
+            await plane.deliver(started, content=IMAGE)
             worked += 1
         return worked
 

@@ -24,7 +24,7 @@ from tests.support.database.installation import changed
 from tests.support.jobs.core import open_core
 from tests.support.media.media_harness import open_media_harness
 from tests.support.pipelines.pipeline_harness import PipelineHarness, open_pipeline_harness
-from tests.support.pipelines.tree_invariants import PICTURE, image_problems, read_trees
+from tests.support.pipelines.tree_invariants import IMAGE, image_problems, read_trees
 from tests.support.programs.control_plane_process import ControlPlaneProcess
 from tests.support.programs.serve_with_failpoints import ROOT, program
 from tests.support.waiting import until
@@ -91,7 +91,7 @@ class DrivenRun:
                 return True
             started = await self.pipelines.lease()
             if started is not None:
-                await self.pipelines.deliver(started, content=PICTURE)
+                await self.pipelines.deliver(started, content=IMAGE)
             return False
 
         await until(is_true, 240, POLL_SECONDS)

@@ -164,7 +164,7 @@ async def open_scene(
 @pytest.fixture
 def _scaled(monkeypatch: pytest.MonkeyPatch, long_form: bool) -> None:
     if not long_form:
-        monkeypatch.setattr(control_plane, "ANSWER_SECONDS", 0.5)
+        monkeypatch.setattr(control_plane, "RESPONSE_SECONDS", 0.5)
         monkeypatch.setattr(control_plane, "RETRY_CAP_SECONDS", 0.5)
         monkeypatch.setattr(transfers, "SECONDS", httpx.Timeout(0.5))
 

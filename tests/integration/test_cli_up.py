@@ -16,7 +16,7 @@ from tests.support.programs.commands import SECONDS, Callsheet
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 
 SMALL = {"width": 64, "height": 64}
-PICTURE = {"provider": "lightbox", "action_type": "txt2img", "prompt": "a red fox", "params": SMALL}
+IMAGE = {"provider": "lightbox", "action_type": "txt2img", "prompt": "a red fox", "params": SMALL}
 
 
 def ended(client: httpx.Client, task: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def test_the_command_up_alone_is_enough_to_make_an_image(callsheet: Callsheet) -
         with httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=60
         ) as client:
-            response = client.post("/api/task", json={"actor": "media", "payload": PICTURE})
+            response = client.post("/api/task", json={"actor": "media", "payload": IMAGE})
             assert response.status_code == 201, response.text
             shown = ended(client, response.json())
             assert shown["status"] == "completed", shown

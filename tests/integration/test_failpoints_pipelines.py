@@ -15,7 +15,7 @@ from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.crashes import crashed_at
 from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.pipelines.tree_invariants import PICTURE, image_problems, read_trees
+from tests.support.pipelines.tree_invariants import IMAGE, image_problems, read_trees
 
 HURRY = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
 Operation = Callable[[PipelineHarness, Run], Awaitable[object]]
@@ -43,7 +43,7 @@ async def begin_a_child(pipelines: PipelineHarness, run: Run) -> object:
 
 async def keep(pipelines: PipelineHarness, run: Run) -> object:
     await pipelines.tick()
-    await pipelines.deliver(await pipelines.start(), 2, PICTURE)
+    await pipelines.deliver(await pipelines.start(), 2, IMAGE)
     return await pipelines.room.collector.tick(NOW)
 
 
@@ -84,7 +84,7 @@ async def _with_bases(pipelines: PipelineHarness) -> None:
 async def work(pipelines: PipelineHarness) -> int:
     worked = 0
     while (job := await pipelines.lease()) is not None:
-        await pipelines.deliver(job, content=PICTURE)
+        await pipelines.deliver(job, content=IMAGE)
         worked += 1
     return worked
 

@@ -15,7 +15,7 @@ from tests.support.media.media_harness import open_media_harness
 from tests.support.providers.provider_calls import HELD, CallHarness, open_call_harness
 from tests.support.providers.replicate_server import ReplicateServer, Scenario
 
-PICTURE = Scenario()
+IMAGE = Scenario()
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def deferred_but_the_call_does_not_know(call_harness: CallHarness) -> bool
 async def called_back_but_without_a_response(call_harness: CallHarness) -> bool:
     handed, prediction = await call_harness.waiting()
     crashed = await crashed_at(
-        Failpoint.WEBHOOK_CALLBACK_BEFORE_RESPONSE, call_harness.call_back(handed, prediction.id, PICTURE)
+        Failpoint.WEBHOOK_CALLBACK_BEFORE_RESPONSE, call_harness.call_back(handed, prediction.id, IMAGE)
     )
     # The provider got no response, so it sends the callback again.
     await call_harness.call_back(handed, prediction.id)
@@ -54,14 +54,14 @@ async def called_back_but_without_a_response(call_harness: CallHarness) -> bool:
 
 async def poll_and_lose_the_response(call_harness: CallHarness) -> bool:
     _, prediction = await call_harness.waiting()
-    call_harness.replicate.end(prediction.id, PICTURE)
+    call_harness.replicate.end(prediction.id, IMAGE)
     await call_harness.hurry()
     return await crashed_at(Failpoint.WEBHOOK_STATUS_BEFORE_RECORD, call_harness.work())
 
 
 async def fetched_but_not_completed(call_harness: CallHarness) -> bool:
     handed, prediction = await call_harness.waiting()
-    await call_harness.call_back(handed, prediction.id, PICTURE)
+    await call_harness.call_back(handed, prediction.id, IMAGE)
     crashed = await crashed_at(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE, call_harness.work())
     # Nothing is paid for, and no user has a file yet.
     assert len(await call_harness.core.ledger(call_harness.ann, handed.job_id)) == 1
@@ -72,13 +72,13 @@ async def fetched_but_not_completed(call_harness: CallHarness) -> bool:
 
 async def completed_but_the_dispatch_is_open(call_harness: CallHarness) -> bool:
     handed, prediction = await call_harness.waiting()
-    await call_harness.call_back(handed, prediction.id, PICTURE)
+    await call_harness.call_back(handed, prediction.id, IMAGE)
     return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, call_harness.work())
 
 
 async def completed_but_the_call_is_open(call_harness: CallHarness) -> bool:
     handed, prediction = await call_harness.waiting()
-    await call_harness.call_back(handed, prediction.id, PICTURE)
+    await call_harness.call_back(handed, prediction.id, IMAGE)
     return await crashed_at(Failpoint.WEBHOOK_COMPLETE_BEFORE_END, call_harness.work())
 
 
@@ -107,7 +107,7 @@ async def brought_home(call_harness: CallHarness) -> None:
             await call_harness.defer(handed, (await call_harness.call(handed)).id)
         for prediction in call_harness.replicate.predictions.values():
             if prediction["status"] in ("starting", "processing"):
-                call_harness.replicate.end(prediction["id"], PICTURE)
+                call_harness.replicate.end(prediction["id"], IMAGE)
         await call_harness.hurry()
         await call_harness.work()
 

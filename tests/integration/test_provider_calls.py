@@ -21,7 +21,7 @@ from tests.support.providers.provider_calls import COST, HELD, CallHarness, Subm
 from tests.support.providers.replicate_files import content_of
 from tests.support.providers.replicate_server import ReplicateServer, Scenario, new_id
 
-PICTURE = Scenario()
+IMAGE = Scenario()
 OTHER_SECRET = "whsec_c29tZWJvZHkgZWxzZSdzIHNlY3JldCBvZiAzMg=="
 
 
@@ -64,7 +64,7 @@ class TestStrays:
         await call_harness.work()
         states = {each: call_harness.replicate.predictions[each]["status"] for each in (kept.id, stray)}
         assert states == {kept.id: "processing", stray: "canceled"}
-        await call_harness.call_back(second, kept.id, PICTURE)
+        await call_harness.call_back(second, kept.id, IMAGE)
         assert await call_harness.finished(second) == "completed"
         assert (await call_harness.row(second))["strays"] == []
         await call_harness.core.check_drained()
@@ -82,7 +82,7 @@ class TestStrays:
         await call_harness.defer(second, found.id)
         await call_harness.work()
         assert call_harness.replicate.predictions[stray]["status"] == "processing"
-        await call_harness.call_back(second, stray, PICTURE)
+        await call_harness.call_back(second, stray, IMAGE)
         assert await call_harness.finished(second) == "completed"
 
     @pytest.mark.parametrize("end", ["completed", "canceled"])
@@ -92,7 +92,7 @@ class TestStrays:
         kept = await call_harness.provider.submit(Generation("txt2img", "a cat"), Callback(second.callback.url, False))
         await call_harness.defer(second, kept.id)
         if end == "completed":
-            await call_harness.call_back(second, kept.id, PICTURE)
+            await call_harness.call_back(second, kept.id, IMAGE)
         else:
             await call_harness.core.room.cancellation.cancel(call_harness.ann.tenant_id, first.job_id, actor="user")
         assert await call_harness.finished(second) == end
@@ -119,7 +119,7 @@ class TestStrays:
         await call_harness.work()
         assert call_harness.replicate.predictions[theirs.id]["status"] == "processing"
         assert (await call_harness.row(handed))["strays"] == []
-        await bob.call_back(others, theirs.id, PICTURE)
+        await bob.call_back(others, theirs.id, IMAGE)
         assert await bob.finished(others) == "completed"
 
     async def test_the_number_of_remembered_stray_predictions_is_limited(self, call_harness: CallHarness) -> None:
@@ -134,10 +134,10 @@ class TestForgetting:
         self, call_harness: CallHarness
     ) -> None:
         ended, prediction = await call_harness.waiting()
-        await call_harness.call_back(ended, prediction.id, PICTURE)
+        await call_harness.call_back(ended, prediction.id, IMAGE)
         assert await call_harness.finished(ended) == "completed"
         recent, other = await call_harness.waiting()
-        await call_harness.call_back(recent, other.id, PICTURE)
+        await call_harness.call_back(recent, other.id, IMAGE)
         assert await call_harness.finished(recent) == "completed"
         open_one, _ = await call_harness.waiting()
         long_ago = """UPDATE provider_calls SET created_at = created_at - interval '91 days',
@@ -225,7 +225,7 @@ class TestIntent:
 class TestCallbacks:
     async def test_a_callback_completes_the_job_with_its_outputs(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
-        await call_harness.call_back(handed, prediction.id, PICTURE)
+        await call_harness.call_back(handed, prediction.id, IMAGE)
         assert await call_harness.finished(handed) == "completed"
         [file] = await call_harness.files(handed.job_id)
         content = content_of("picture.png")
@@ -265,7 +265,7 @@ class TestCallbacks:
         call_harness.replicate.scenario, call_harness.replicate.deliver = HELD, "never"
         handed = await call_harness.new_call()
         prediction = await call_harness.call(handed)
-        await call_harness.call_back(handed, prediction.id, PICTURE)
+        await call_harness.call_back(handed, prediction.id, IMAGE)
         assert await call_harness.finished(handed) == "processing"
         await call_harness.defer(handed, prediction.id)
         await call_harness.work()
@@ -275,16 +275,16 @@ class TestCallbacks:
         call_harness.replicate.scenario, call_harness.replicate.deliver = HELD, "never"
         handed = await call_harness.new_call()
         early, prediction = await call_harness.call(handed), await call_harness.call(handed)
-        await call_harness.call_back(handed, early.id, PICTURE)
+        await call_harness.call_back(handed, early.id, IMAGE)
         await call_harness.defer(handed, prediction.id)
-        call_harness.replicate.end(prediction.id, PICTURE)
+        call_harness.replicate.end(prediction.id, IMAGE)
         assert await call_harness.finished(handed) == "completed"
         job = await call_harness.core.job(call_harness.ann, handed.job_id)
         assert job["result"]["metadata"]["provider_job_id"] == prediction.id
 
     async def test_the_same_delivery_twice_counts_once(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
-        await call_harness.call_back(handed, prediction.id, PICTURE)
+        await call_harness.call_back(handed, prediction.id, IMAGE)
         await call_harness.call_back(handed, prediction.id)
         assert await call_harness.finished(handed) == "completed"
         await call_harness.call_back(handed, prediction.id)
@@ -295,7 +295,7 @@ class TestCallbacks:
 
     async def test_an_outdated_callback_that_arrives_late_changes_nothing(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
-        await call_harness.call_back(handed, prediction.id, PICTURE)
+        await call_harness.call_back(handed, prediction.id, IMAGE)
         started = {**call_harness.replicate.predictions[prediction.id], "status": "processing", "output": None}
         await call_harness.call_back(handed, prediction.id, body=started, message_id="msg_start")
         assert await call_harness.finished(handed) == "completed"
@@ -332,7 +332,7 @@ class TestCallbacks:
     async def test_a_callback_for_a_canceled_job_is_stored_and_changes_nothing(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
         await call_harness.core.room.cancellation.cancel(call_harness.ann.tenant_id, handed.job_id, actor="user")
-        await call_harness.call_back(handed, prediction.id, PICTURE)
+        await call_harness.call_back(handed, prediction.id, IMAGE)
         assert await call_harness.finished(handed) == "canceled"
         assert await call_harness.refunded(handed.job_id)
         assert await call_harness.objects() == set()
@@ -366,7 +366,7 @@ class TestRefusals:
         self, call_harness: CallHarness, options: dict[str, object], reason: str, logged: io.StringIO
     ) -> None:
         handed, prediction = await call_harness.waiting()
-        call_harness.replicate.end(prediction.id, PICTURE)
+        call_harness.replicate.end(prediction.id, IMAGE)
         await self.refused_and_then_taken(call_harness, handed, prediction.id, **options)
         row = await call_harness.row(handed)
         assert row["refused_callbacks"] == 1
@@ -376,7 +376,7 @@ class TestRefusals:
 
     async def test_a_callback_about_another_prediction_is_refused(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
-        call_harness.replicate.end(prediction.id, PICTURE)
+        call_harness.replicate.end(prediction.id, IMAGE)
         other = {**call_harness.replicate.predictions[prediction.id], "id": new_id()}
         await self.refused_and_then_taken(call_harness, handed, prediction.id, body=other)
 
@@ -385,8 +385,8 @@ class TestRefusals:
         handed, prediction = await call_harness.waiting()
         bob = replace(call_harness, ann=await call_harness.core.member("pool_2"))
         others, their_prediction = await bob.waiting()
-        call_harness.replicate.end(their_prediction.id, PICTURE)
-        call_harness.replicate.end(prediction.id, PICTURE)
+        call_harness.replicate.end(their_prediction.id, IMAGE)
+        call_harness.replicate.end(prediction.id, IMAGE)
         assert await call_harness.refused(handed, their_prediction.id) == "not_found"
         assert await call_harness.refused(handed, prediction.id, callback_id=others.callback_id) == "not_found"
         await call_harness.work()
@@ -412,7 +412,7 @@ class TestRefusals:
 
     async def test_a_callback_that_cannot_be_verified_now_must_be_sent_again(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
-        call_harness.replicate.end(prediction.id, PICTURE)
+        call_harness.replicate.end(prediction.id, IMAGE)
         call_harness.replicate.refuse(1, 503, calls="webhooks/default/secret")
         with pytest.raises(Exception, match="cannot be verified now"):
             await call_harness.call_back(handed, prediction.id)
@@ -486,7 +486,7 @@ class TestOutputs:
         slow, first = await call_harness.waiting()
         quick, second = await call_harness.waiting()
         await call_harness.call_back(slow, first.id, Scenario(output="{files}/slow.png"))
-        await call_harness.call_back(quick, second.id, PICTURE)
+        await call_harness.call_back(quick, second.id, IMAGE)
         await call_harness.room.calls.tick(None)  # type: ignore[arg-type]
         while await call_harness.core.status(call_harness.ann, quick.job_id) != "completed":
             await call_harness.room.calls.tick(None)  # type: ignore[arg-type]
@@ -498,7 +498,7 @@ class TestOutputs:
 class TestFollowing:
     async def test_polling_completes_a_job_whose_callback_never_arrived(self, call_harness: CallHarness) -> None:
         handed, prediction = await call_harness.waiting()
-        call_harness.replicate.end(prediction.id, PICTURE)
+        call_harness.replicate.end(prediction.id, IMAGE)
         assert await call_harness.finished(handed) == "completed"
         assert await call_harness.lines(handed) == []
         await call_harness.core.check_drained()
@@ -590,7 +590,7 @@ class TestSharing:
         other_core.workflow = call_harness.core.workflow
         calls = [await call_harness.waiting() for _ in range(4)]
         for handed, prediction in calls:
-            await call_harness.call_back(handed, prediction.id, PICTURE)
+            await call_harness.call_back(handed, prediction.id, IMAGE)
         async with open_call_harness(other_core, call_harness.ann, tmp_path, replicate) as other:
             for each in (call_harness, other, call_harness, other):
                 await each.room.calls.tick(None)  # type: ignore[arg-type]
@@ -607,7 +607,7 @@ class TestSharing:
         await call_harness.hurry()
         worklist = Worklist(call_harness.core.databases)
         [claimed] = await worklist.claim({("replicate", "follow"): 5})
-        await call_harness.call_back(handed, prediction.id, PICTURE)
+        await call_harness.call_back(handed, prediction.id, IMAGE)
         await worklist.postpone(claimed, 300, counted=True)
         assert (await call_harness.row(handed))["work"] == "collect"
         await call_harness.work()

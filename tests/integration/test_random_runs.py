@@ -17,7 +17,7 @@ from tests.support.jobs.core import Core, Row, open_core
 from tests.support.media.media_harness import open_media_harness, principal_of
 from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
 
-MOST = 400
+MAX_STEPS = 400
 # How often the user may be asked while no component has anything to do.
 PATIENCE = 6
 
@@ -108,7 +108,7 @@ async def test_a_run_with_random_job_outcomes_stays_exact_and_ends_with_a_reason
         pipelines = open_pipeline_harness(generous, ann, media, jobs_per_run=at_once, jobs_in_total=at_once)
         run, places = await started_run(pipelines, random)
         person, failing = RandomUser(pipelines, run, random), random.choice([0, 0.1, 0.4])
-        for _ in range(MOST):
+        for _ in range(MAX_STEPS):
             await pipelines.tick()
             if not await worked(pipelines, random, failing) and not await person.helps():
                 break

@@ -19,7 +19,7 @@ from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.crashes import crashed_at
 from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipelines.pipeline_harness import NOW, PipelineHarness, open_pipeline_harness
-from tests.support.pipelines.tree_invariants import PICTURE
+from tests.support.pipelines.tree_invariants import IMAGE
 
 TABLES = ("candidates", "candidate_slots", "votes", "step_approvals", "branch_kills", "run_replays")
 
@@ -42,7 +42,7 @@ async def ended_run(pipelines: PipelineHarness) -> Run:
         await pipelines.tick()
         worked = 0
         while (job := await pipelines.lease()) is not None:
-            await pipelines.deliver(job, content=PICTURE)
+            await pipelines.deliver(job, content=IMAGE)
             worked += 1
         if not worked:
             break

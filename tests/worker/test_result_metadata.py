@@ -21,7 +21,7 @@ from tests.support.media.files_with_graphs import packets, shown
 from tests.worker.harness import QUICK, AgentHarness, open_agent_harness
 
 SECRET = "hidden value of the effect"
-PICTURES = (".png", ".webp", ".gif")
+IMAGES = (".png", ".webp", ".gif")
 GRAPH: dict[str, Any] = {
     "picture": node("EmptyImage", width=64, height=48, batch_size=4, color=0x336699),
     "sound": node("EmptyAudio", duration=0.5, sample_rate=48000, channels=2),
@@ -95,7 +95,7 @@ async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(
             assert b"class_type" in original.read_bytes(), name
         for text in (b"class_type", b"widgets_values", SECRET.encode(), b"EmptyImage", b"prompt"):
             assert text not in path.read_bytes(), name
-        content_of = shown if path.suffix in PICTURES else packets
+        content_of = shown if path.suffix in IMAGES else packets
         assert content_of(path) == content_of(original), name
 
 

@@ -63,7 +63,7 @@ POLICY = Policy(
     idle_seconds=8.0,
 )
 REPLAYS = 25
-SHORTEST, LONGEST = 1.5, 4.5
+MIN_SECONDS, MAX_SECONDS = 1.5, 4.5
 TOLERANCE = 0.2
 
 
@@ -236,7 +236,7 @@ class Submissions:
         self.count += 1
         payload = {
             **engine_payload("unused"),
-            "workflow": graph(self.random.uniform(SHORTEST, LONGEST), self.count),
+            "workflow": graph(self.random.uniform(MIN_SECONDS, MAX_SECONDS), self.count),
             "assets": [],
             "output_node_id": "save",
             "output_extension": "png",

@@ -32,7 +32,7 @@ async def enveloped_plane(
     with pytest.MonkeyPatch.context() as monkeypatch:
         isolate(monkeypatch, directory)
         async with installation(postgres, templates, directory / "home") as settings:
-            fleet = settings.fleet.model_copy(update={"answer_envelope": "data"})
+            fleet = settings.fleet.model_copy(update={"response_envelope": "data"})
             async with running_control_plane(settings.model_copy(update={"fleet": fleet})) as plane:
                 yield plane
 

@@ -175,7 +175,7 @@ def open_rooms(
     )
     protocol = open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate)
     credentials = Credentials(fleet.fleet_tokens, settings, secret, identity.attempts)
-    envelope = Envelope(settings.fleet.answer_envelope)
+    envelope = Envelope(settings.fleet.response_envelope)
     runner = open_task_runner(settings, fleet, protocol, providers)
     tasks = open_tasks(databases, jobs, effect_jobs, providers, settings.tasks, runner, webhooks.gate)
     return Rooms(

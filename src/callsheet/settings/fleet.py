@@ -45,7 +45,7 @@ class FleetSettings(Section):
         le=86_400,
         description="A worker that holds no lease and sent no request for this time is removed, in seconds.",
     )
-    answer_envelope: Literal["none", "data"] = Field(
+    response_envelope: Literal["none", "data"] = Field(
         "none",
         description="With `data`, responses of the worker protocol also have all their fields inside the field "
         "`data`, for worker programs that expect them there. The header X-Callsheet-Envelope of a "

@@ -23,7 +23,7 @@ from callsheet.webhooks.worklist import ClaimedCall, Worklist
 
 log = get_logger(__name__)
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 # Shorter than the time that a breaker waits for a call of the control plane.
 CALL_SECONDS = TRIAL_SECONDS / 2
@@ -159,7 +159,7 @@ class CallFollower:
         delay = backoff_seconds(call.failures + 1, CANCEL_BASE_SECONDS, CANCEL_CAP_SECONDS, RANDOM)
         await self._worklist.postpone(call, delay, counted=True, error=str(error))
 
-    async def _ask(self, call: ClaimedCall, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _ask(self, call: ClaimedCall, ask: Callable[[], Awaitable[Result]]) -> Result:
         """Calls the provider if its breaker permits, and counts the outcome there. Raises ProviderPaused."""
         own = Call(call.provider, call.tenant_id, call.dispatch_id)
         await self._breakers.permit(own)

@@ -21,7 +21,7 @@ CONTAINERS = (
 )  # fmt: skip
 # Pillow also knows EPS and WMF, programs that it has Ghostscript or the system run, and many formats that are not
 # maintained.
-PICTURES = (
+IMAGE_FORMATS = (
     "PNG", "JPEG", "GIF", "WEBP", "AVIF", "BMP", "DIB", "TIFF", "ICO", "JPEG2000", "PPM", "TGA", "PSD", "DDS", "QOI",
 )  # fmt: skip
 # Pillow's own limit behind ours, which is a sentence and not a warning.
@@ -48,6 +48,6 @@ def opened_media(path: Path) -> Iterator[InputContainer]:
 @contextmanager
 def opened_image(file: Path | IO[bytes]) -> Iterator[Image.Image]:
     """Checks an image before it is decoded: a small file can contain a very large image."""
-    with Image.open(file, formats=PICTURES) as image:
+    with Image.open(file, formats=IMAGE_FORMATS) as image:
         check_size(*image.size)
         yield image

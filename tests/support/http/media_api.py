@@ -29,7 +29,7 @@ from tests.support.jobs.core import Member, report
 
 CLIP = b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8
 # The header declares 64 by 64 pixels.
-PICTURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + 2 * b"\x00\x00\x00\x40" + bytes(range(56))
+IMAGE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + 2 * b"\x00\x00\x00\x40" + bytes(range(56))
 
 
 @dataclass(frozen=True, slots=True)

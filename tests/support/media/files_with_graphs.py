@@ -153,7 +153,7 @@ def svg(path: Path) -> None:
     path.write_text(drawing.format(TEXT))
 
 
-PICTURES: dict[str, Callable[[Path], None]] = {
+IMAGES: dict[str, Callable[[Path], None]] = {
     "png": png,
     "animated.png": animated_png,
     "jpg": jpeg,
@@ -163,7 +163,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "avif": avif,
     "gif": gif,
 }
-FILMS: dict[str, Callable[[Path], None]] = {
+VIDEOS: dict[str, Callable[[Path], None]] = {
     "mp4": _media_file("mp4", "libx264", "aac", movflags="+faststart+use_metadata_tags"),
     "late.mp4": _media_file("mp4", "libx264", "aac"),
     "fragments.mp4": _media_file("mp4", "libx264", "aac", movflags="+frag_keyframe+empty_moov+use_metadata_tags"),

@@ -38,7 +38,7 @@ def _image() -> bytes:
 
 
 # An image that can be shown.
-PICTURE = _image()
+IMAGE = _image()
 
 
 @dataclass(frozen=True, slots=True)

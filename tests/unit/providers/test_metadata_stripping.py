@@ -19,17 +19,17 @@ from callsheet.providers.stripping import GraphRemains, pieces, strip, without_g
 from callsheet.providers.stripping.pieces import BLOCK, Search, Stopped
 from tests.support.media.files_with_graphs import (
     DOCUMENTS,
-    FILMS,
+    IMAGES,
     ORIENTATION,
-    PICTURES,
     SECRET,
     SIDEWAYS,
     TEXT,
+    VIDEOS,
     packets,
     shown,
 )
 
-ALL = {**PICTURES, **FILMS, **DOCUMENTS}
+ALL = {**IMAGES, **VIDEOS, **DOCUMENTS}
 
 
 def stripped(path: Path) -> FetchedOutput | None:
@@ -69,7 +69,7 @@ def check_described(path: Path, fetched: FetchedOutput | None) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("tagged", PICTURES, indirect=True)
+@pytest.mark.parametrize("tagged", IMAGES, indirect=True)
 def test_an_image_loses_the_graph_and_shows_the_same(tagged: Path) -> None:
     before = shown(tagged)
     check_described(tagged, stripped(tagged))
@@ -89,7 +89,7 @@ def test_an_image_keeps_its_orientation_and_its_colours(tagged: Path) -> None:
 
 
 @pytest.mark.few_forms
-@pytest.mark.parametrize("tagged", FILMS, indirect=True)
+@pytest.mark.parametrize("tagged", VIDEOS, indirect=True)
 def test_a_video_or_a_sound_loses_the_graph_and_keeps_every_packet(tagged: Path) -> None:
     before = packets(tagged)
     check_described(tagged, stripped(tagged))
@@ -153,12 +153,12 @@ async def test_a_graph_in_a_file_of_an_unknown_kind_fails_the_job_and_says_what_
 
 def test_a_graph_after_the_end_of_an_image_is_removed_or_refused(tmp_path: Path) -> None:
     behind = tmp_path / "result.png"
-    PICTURES["png"](behind)
+    IMAGES["png"](behind)
     behind.write_bytes(behind.read_bytes() + TEXT.encode())
     assert stripped(behind) is not None
     assert not has_secret(behind)
     photo = tmp_path / "result.jpg"
-    PICTURES["jpg"](photo)
+    IMAGES["jpg"](photo)
     photo.write_bytes(photo.read_bytes() + TEXT.encode())
     with pytest.raises(GraphRemains):
         stripped(photo)
@@ -202,7 +202,7 @@ def test_a_file_with_too_many_pieces_is_not_assembled(tmp_path: Path, monkeypatc
 
 def test_stripping_stops_when_the_job_is_canceled(tmp_path: Path) -> None:
     path = tmp_path / "result.mp4"
-    FILMS["mp4"](path)
+    VIDEOS["mp4"](path)
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):

@@ -26,7 +26,7 @@ from callsheet.wire.catalog import (
 SEEDS = ("seed", "noise_seed")
 WHOLE = (*SEEDS, "steps")
 # A maximum of 2^64 - 1 is 2^64 as a float, which engines refuse.
-_BELOW_LARGEST = math.nextafter(float(MAX_NUMBER), 0)
+_BELOW_MAX_NUMBER = math.nextafter(float(MAX_NUMBER), 0)
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _LETTERS = re.compile(r"[\W_]+")
 _NOT_KEY = re.compile(r"[^a-z0-9]+")
@@ -128,8 +128,8 @@ def _widened(limit: float | None, value: float | None, outermost: Any) -> float 
     if limit is None or abs(limit) > MAX_NUMBER:
         return None
     known = limit if value is None else outermost(limit, value)
-    is_below = limit == MAX_NUMBER - 1 and (value is None or value <= _BELOW_LARGEST)
-    return _BELOW_LARGEST if is_below else float(known)
+    is_below = limit == MAX_NUMBER - 1 and (value is None or value <= _BELOW_MAX_NUMBER)
+    return _BELOW_MAX_NUMBER if is_below else float(known)
 
 
 def _fits(value: Any, limits: Limits) -> bool:

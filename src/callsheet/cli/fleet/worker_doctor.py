@@ -28,7 +28,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.engines.engine_process import LOG_NAME, noted_port
 from callsheet.worker.engines.ports import HOST
 
-ANSWER_SECONDS = 5.0
+RESPONSE_SECONDS = 5.0
 # For the files of one job and its result.
 MIN_FREE_BYTES = 2 * GIBIBYTE
 ADVICE = "Run `callsheet fleets tokens create FLEET` on the control plane, and set FLEET_SECRET here to what it prints."
@@ -65,7 +65,7 @@ async def _control_plane(settings: Settings) -> list[SettingsFinding]:
     url = (settings.worker.api_url or settings.public_url).rstrip("/")
     secret = settings.worker.secret
     try:
-        async with httpx.AsyncClient(base_url=url, timeout=ANSWER_SECONDS, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=RESPONSE_SECONDS, trust_env=False) as client:
             started_at = time.time()
             response = await client.get("/healthz")
             response.raise_for_status()

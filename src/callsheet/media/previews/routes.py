@@ -18,7 +18,7 @@ from callsheet.wire.errors import NotFound, SignatureInvalid
 # The bytes behind a URL never change.
 CACHED = "private, max-age=604800, immutable"
 _BYTES = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
-_ANSWERS: dict[int | str, dict[str, Any]] = {
+_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The image or clip.", **_BYTES},
     206: {"description": "The part that the `Range` header requests.", **_BYTES},
     304: {"description": "The file is unchanged since `If-None-Match`."},
@@ -28,7 +28,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 def preview_router(storage: Storage, urls: PreviewUrls) -> Router:
     router = Router(tags=["files"])
 
-    @router.get(PATH + "{key:path}", response_class=Response, responses=_ANSWERS)
+    @router.get(PATH + "{key:path}", response_class=Response, responses=_RESPONSES)
     async def read_preview(
         key: str,
         request: Request,

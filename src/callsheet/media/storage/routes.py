@@ -22,7 +22,7 @@ from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, M
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _BYTES = {"content": {"*/*": _BINARY}}
-_READ_ANSWERS: dict[int | str, dict[str, Any]] = {
+_READ_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The object.", **_BYTES},
     206: {"description": "The part of the object that `Range` requests.", **_BYTES},
     304: {"description": "The object has not changed since the ETag in `If-None-Match`."},
@@ -52,7 +52,7 @@ def storage_router(storage: LocalStorage, guard: WriteGuard | None = None) -> Ro
         operation_id="read_object",
         summary="Read an object through its signed URL",
         response_class=Response,
-        responses=_READ_ANSWERS,
+        responses=_READ_RESPONSES,
         openapi_extra={"parameters": _parameters("expires", "type", "name", "signature")},
     )
     async def read_object(key: str, request: Request) -> Response:
@@ -74,7 +74,7 @@ def storage_router(storage: LocalStorage, guard: WriteGuard | None = None) -> Ro
         operation_id="describe_object",
         summary="The headers of reading an object",
         response_class=Response,
-        responses={200: {"description": "Its headers."}, 304: _READ_ANSWERS[304]},
+        responses={200: {"description": "Its headers."}, 304: _READ_RESPONSES[304]},
         openapi_extra={"parameters": _parameters("expires", "type", "name", "signature")},
     )
     async def describe_object(key: str, request: Request) -> Response:

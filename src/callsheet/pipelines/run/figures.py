@@ -16,7 +16,7 @@ from callsheet.wire.operate.operations import RunsMetrics, StoppedRun
 SQL = statements("callsheet.pipelines.run")
 
 # Maximum counts, so that a request never reads a whole table. A count that reaches its maximum is shown as the maximum.
-MOST = 1000
+MAX_ROWS = 1000
 MAX_OPEN_JOBS = 50_000
 # This is enough to compute a rate. Counting ten times as many took 0.1 s of each request.
 MAX_SETTLED = 5000
@@ -67,7 +67,7 @@ class RunNumbers:
                 connection,
                 RunCounts,
                 window_seconds=self._window_seconds,
-                max_rows=MOST,
+                max_rows=MAX_ROWS,
                 max_open=MAX_OPEN_JOBS,
                 max_settled=MAX_SETTLED,
             )

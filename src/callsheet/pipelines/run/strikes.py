@@ -14,7 +14,7 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.pipelines.pipelines import RunReason, RunStatus
 
 SQL = statements("callsheet.pipelines.run", "loop_statements.sql")
-LONGEST = 1000
+MAX_DETAIL_LENGTH = 1000
 STOPPED = {
     RunReason.BASE_FAILED: "Jobs of the first step that failed in a row: {strikes}.",
     RunReason.BRANCHES_FAILED: "Branches that were given up without a child: {strikes}.",
@@ -35,5 +35,5 @@ async def stop_after_strikes(
     if reason is None or run.status != RunStatus.ACTIVE:
         return
     counted = STOPPED[reason].format(strikes=run.strikes)
-    detail = f"{counted} The last failure, in the step {slug!r}: {message}"[:LONGEST]
+    detail = f"{counted} The last failure, in the step {slug!r}: {message}"[:MAX_DETAIL_LENGTH]
     await SQL["stop_run"].run(connection, **names, reason=reason.value, reason_detail=detail)

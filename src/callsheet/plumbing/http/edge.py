@@ -171,7 +171,7 @@ class Edge:
         peer = Peer(*scope["client"]) if scope.get("client") else NO_PEER
         body = self._body(scope, receive, headers)
         defaults = self._api_defaults if scope["path"].startswith(NEVER_KEPT) else self._defaults
-        response = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers), defaults)
+        response = _Response(scope, receive, send, request_id, self._cors.headers(scope["path"], headers), defaults)
 
         # `bound_contextvars` would take four microseconds more: it reads all variables of the context.
         bound = structlog.contextvars.bind_contextvars(request_id=request_id)
@@ -258,7 +258,7 @@ class Edge:
         write("http.request", method=scope["method"], path=path, status=status, ms=round(seconds * 1000, 2))
 
 
-class _Answer:
+class _Response:
     """Sends the response: remembers its status and adds headers."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, added: Headers, defaults: Headers):

@@ -25,7 +25,7 @@ from callsheet.toolbox.outages import backoff_seconds
 
 log = get_logger(__name__)
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 PIECE = 262_144
 CONNECT_SECONDS = 5.0
@@ -66,7 +66,7 @@ class EngineHttp:
             await _read(response)
         return response
 
-    async def again(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def again(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """The result of the call, which is repeated if the connection failed."""
         absent_since = math.inf
         for attempt in range(1, self._retries + 1):

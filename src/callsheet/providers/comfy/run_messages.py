@@ -15,7 +15,7 @@ from typing import IO, Any
 from callsheet.providers.engine import EngineError, EngineRun, FetchedOutput, Output, Watcher
 
 # The only node whose images come over the socket and are not stored anywhere.
-SENDS_PICTURES = "SaveImageWebsocket"
+SENDS_IMAGES = "SaveImageWebsocket"
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg"}
 # The last percent is reserved for the delivery of the result.
 MAX_PERCENT = 99.0
@@ -105,7 +105,7 @@ class Following:
     def previewed(self, mime_type: str, image: bytes, node: str | None = None) -> None:
         self.alive()
         node = node or self._current or ""
-        if self._label(node) == SENDS_PICTURES:
+        if self._label(node) == SENDS_IMAGES:
             number = sum(each.node_id == node for each in self._images) + 1
             name = f"picture-{node}-{number:05}.{_ENDINGS.get(mime_type, 'bin')}"
             kept = self._socket_images.keep(self._keep_as, image)
@@ -118,7 +118,7 @@ class Following:
         return [
             node_id
             for node_id in self.run.graph
-            if self._label(node_id) == SENDS_PICTURES and self.run.output_node in (None, node_id)
+            if self._label(node_id) == SENDS_IMAGES and self.run.output_node in (None, node_id)
         ]
 
     def images(self) -> list[Output]:
@@ -131,7 +131,7 @@ class Following:
         if wanted and (self.missed or len(found) < promised):
             raise EngineError(
                 "output_lost",
-                f"Preview images that {SENDS_PICTURES} sent over the socket did not arrive; SaveImage would keep them.",
+                f"Preview images that {SENDS_IMAGES} sent over the socket did not arrive; SaveImage would keep them.",
                 retryable=True,
                 details={"arrived": len(found), "promised": promised},
             )

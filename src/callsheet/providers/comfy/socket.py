@@ -28,7 +28,7 @@ from callsheet.toolbox.outages import backoff_seconds
 log = get_logger(__name__)
 
 PREVIEW, PREVIEW_WITH_METADATA = 1, 4
-_PICTURES = {1: "image/jpeg", 2: "image/png"}
+_IMAGES = {1: "image/jpeg", 2: "image/png"}
 # Maximum size of a preview: a large image as PNG.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 FLAGS = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
@@ -226,7 +226,7 @@ class EngineSocket:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PreviewImage:
     """An image from the socket. Older engines do not name its run."""
 
     mime_type: str
@@ -235,12 +235,12 @@ class Picture:
     node_id: str | None = None
 
 
-def image_in(message: bytes) -> Picture | None:
+def image_in(message: bytes) -> PreviewImage | None:
     if len(message) < 8:
         return None
     event, number = struct.unpack(">II", message[:8])
-    if event == PREVIEW and number in _PICTURES:
-        return Picture(_PICTURES[number], message[8:])
+    if event == PREVIEW and number in _IMAGES:
+        return PreviewImage(_IMAGES[number], message[8:])
     if event != PREVIEW_WITH_METADATA or len(message) < 8 + number:
         return None
     try:
@@ -250,7 +250,7 @@ def image_in(message: bytes) -> Picture | None:
     if not isinstance(metadata, dict):
         return None
     run_id, node_id = (str(metadata[name]) if metadata.get(name) else None for name in ("prompt_id", "node_id"))
-    return Picture(str(metadata.get("image_type") or "image/jpeg"), message[8 + number :], run_id, node_id)
+    return PreviewImage(str(metadata.get("image_type") or "image/jpeg"), message[8 + number :], run_id, node_id)
 
 
 def socket_address(url: str) -> str:

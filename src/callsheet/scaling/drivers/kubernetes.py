@@ -43,7 +43,7 @@ OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 # If another client changes the scale between a read and a write, it is read again.
 CONFLICT, NOT_FOUND, FORBIDDEN, UNAUTHORIZED, TOO_MANY = 409, 404, 403, 401, 429
 TRIES = 5
-ANSWER_SECONDS = 10.0
+RESPONSE_SECONDS = 10.0
 MAX_MESSAGE_LENGTH = 300
 
 Name = Annotated[
@@ -87,7 +87,7 @@ class Kubernetes:
     name = "kubernetes"
     about = "Sets the replicas of a Kubernetes Deployment or StatefulSet."
 
-    def __init__(self, *, seconds: float = ANSWER_SECONDS):
+    def __init__(self, *, seconds: float = RESPONSE_SECONDS):
         self._seconds = seconds
         self._clients: dict[str | None, Any] = {}
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from callsheet.wire.base import NUMBER, WHOLE, ResponseModel, UserRequest
 
-Most = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
+JobLimit = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
 class TenantWeight(ResponseModel):
@@ -25,5 +25,5 @@ class ChangeTenantWeight(UserRequest):
     """Fields that you leave out do not change. Null restores the default."""
 
     weight: Annotated[float, Field(ge=0.01, le=1000), NUMBER] | None = None
-    max_running: Most | None = None
-    max_running_per_user: Most | None = None
+    max_running: JobLimit | None = None
+    max_running_per_user: JobLimit | None = None

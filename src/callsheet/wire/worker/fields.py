@@ -93,7 +93,7 @@ FileName = Annotated[
 ]
 ShortHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Size = Annotated[int, Field(ge=0, le=MAX_SIZE, description="Size in bytes.")]
-Picture = Annotated[
+Base64Image = Annotated[
     bytes,
     BeforeValidator(_decoded),
     Field(max_length=MAX_PREVIEW_BYTES),

@@ -26,10 +26,10 @@ from callsheet.wire.worker.fields import (
     MAX_SIZE,
     REASON,
     TRACEBACK,
+    Base64Image,
     Facts,
     FileName,
     MimeType,
-    Picture,
     Reason,
     ShortHash,
     Size,
@@ -239,7 +239,7 @@ class Preview(WorkerRequest):
     """A preview image of a running job, at most 64 KiB when decoded."""
 
     mime_type: Literal["image/jpeg", "image/png", "image/webp", "image/gif"]
-    data: Picture
+    data: Base64Image
 
 
 class AnnouncedOutput(WorkerRequest):

@@ -31,7 +31,7 @@ from callsheet.worker.agent.plane import RefusedRequest, Unreachable
 log = get_logger(__name__)
 
 Reply = TypeVar("Reply", bound=BaseModel)
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 # Added to the wait that a poll requests: the control plane responds at its end, plus network time.
 POLL_MARGIN_SECONDS = 15.0
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.5, 30.0
@@ -54,7 +54,7 @@ class ControlPlaneClient:
         random: Random | None = None,
     ):
         self._client = httpx.AsyncClient(
-            base_url=url.rstrip("/"), trust_env=False, verify=certificates(), timeout=ANSWER_SECONDS
+            base_url=url.rstrip("/"), trust_env=False, verify=certificates(), timeout=RESPONSE_SECONDS
         )
         self._secret = secret
         self._token_file = token_file
@@ -98,7 +98,7 @@ class ControlPlaneClient:
     async def leave(self, reason: str) -> None:
         """Tries once to deregister: the control plane also notices workers that disappear."""
         try:
-            await self._post("deregister", DeregisterRequest(reason=reason), ANSWER_SECONDS)
+            await self._post("deregister", DeregisterRequest(reason=reason), RESPONSE_SECONDS)
         except Unreachable as error:
             log.warning("worker.deregister_failed", reason=str(error))
             # The worker may still be registered. Without its token, the next start would wait until it counts as dead.
@@ -119,7 +119,7 @@ class ControlPlaneClient:
     ) -> Reply:
         if self._token is None:
             await self._register()
-        token, seconds = self._token, ANSWER_SECONDS if seconds is None else seconds
+        token, seconds = self._token, RESPONSE_SECONDS if seconds is None else seconds
         try:
             response = await self._post(path, request, seconds)
         except RefusedRequest as refused:
@@ -161,7 +161,7 @@ class ControlPlaneClient:
     async def _register_once(self) -> None:
         request = self._registration()
         try:
-            response = await self._post("register", request, ANSWER_SECONDS, {"x-fleet-secret": self._secret})
+            response = await self._post("register", request, RESPONSE_SECONDS, {"x-fleet-secret": self._secret})
         except RefusedRequest as refused:
             if refused.status == httpx.codes.UNAUTHORIZED:
                 raise OperatorError(

@@ -17,7 +17,7 @@ from callsheet.worker.agent.departure import Departure
 log = get_logger(__name__)
 
 # The service is local: it responds at once or does not exist.
-ANSWER_SECONDS = 1.0
+RESPONSE_SECONDS = 1.0
 TOKEN_SECONDS = 21_600
 SPOT_NOTICE = "spot/instance-action"
 REBALANCE = "events/recommendations/rebalance"
@@ -51,7 +51,7 @@ class Ec2Instance:
         self._url = url
         self._seconds = seconds
         self._departure = departure
-        self._client = httpx.AsyncClient(trust_env=False, timeout=ANSWER_SECONDS)
+        self._client = httpx.AsyncClient(trust_env=False, timeout=RESPONSE_SECONDS)
         self._token: str | None = None
 
     async def close(self) -> None:

@@ -39,7 +39,7 @@ RENEWED_SECONDS = 5.0
 # How often the report after a refusal is sent. The control plane accepts one per second.
 RENEWAL_ATTEMPTS = 4
 # For all engines together. ComfyUI searches its folders for each loader, so the response takes long.
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 # Fits in a body of one megabyte, the default limit of control planes, also if some characters take several bytes.
 MAX_CHARACTERS = 600_000
 # In bytes: about 100,000 lines.
@@ -115,7 +115,7 @@ class EnvironmentWatch:
         if not engines:
             return
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(RESPONSE_SECONDS):
                 found = [(engine.provider, await _inventory_of(engine)) for engine in engines]
         except (EngineError, TimeoutError) as error:
             log.warning("engine.inventory_not_read", reason=str(error) or "The engine did not respond in time.")

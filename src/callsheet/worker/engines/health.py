@@ -16,7 +16,7 @@ log = get_logger(__name__)
 # Probe interval while the engine is unhealthy: an engine responds within seconds of its start.
 RECOVERY_SECONDS = 1.0
 # Timeout of a probe. A busy engine responds slowly, but is still healthy.
-ANSWER_SECONDS = 30.0
+RESPONSE_SECONDS = 30.0
 
 
 class EngineHealth:
@@ -76,7 +76,7 @@ class EngineHealth:
 
     async def check(self) -> bool:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(RESPONSE_SECONDS):
                 self.description = await self._engine.describe()
             self.version = self.description.version
             self.responses, self.is_stuck = True, False
