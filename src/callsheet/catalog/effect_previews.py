@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 from uuid import UUID
 
-from callsheet.catalog.effects import FOLDER, EffectRow, LockedEffect, named, show_preview
+from callsheet.catalog.effects import FOLDER, EffectRow, named
+from callsheet.catalog.offers import show_preview
 from callsheet.identity.audit_log import record
 from callsheet.media.previews.maker import put_previews
 from callsheet.media.previews.program import CLIP, NoPreview
@@ -91,7 +92,7 @@ class EffectPreviews:
 
     async def _write(self, effect_id: UUID, preview: dict[str, Any] | None, actor: str) -> None:
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, LockedEffect, id=effect_id, slug="")
+            current = await SQL["lock_effect"].row(connection, EffectRow, id=effect_id, slug="")
             if current is None:
                 raise NotFound("The effect was deleted.")
             await SQL["set_effect_preview"].run(connection, id=effect_id, preview=preview)

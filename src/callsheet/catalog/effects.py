@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.catalog.assets import check_assets
-from callsheet.catalog.properties import check_overrides, primary_input
+from callsheet.catalog.offers import (
+    EffectOffer,
+    EffectRecipe,
+    ListedEffect,
+    PublishedEffect,
+    effect_view,
+    recipe_of,
+    show_preview,
+)
+from callsheet.catalog.properties import check_overrides
 from callsheet.catalog.workflows import refuse
 from callsheet.identity.audit_log import record
 from callsheet.media.previews.urls import PreviewUrls
@@ -20,14 +28,10 @@ from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.catalog import FILES, Property, RefundOnCancel
+from callsheet.wire.catalog import FILES, Property
 from callsheet.wire.effects import (
     CreateEffect,
-    Effect,
-    EffectInput,
-    EffectOutput,
     EffectPreview,
-    EffectProperty,
     EffectRecord,
     UpdateEffect,
 )
@@ -36,39 +40,12 @@ from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest,
 SQL = statements("callsheet.catalog")
 # Folder of the previews in storage.
 FOLDER = "catalog/effects"
-SIDES = ("before", "after")
 # A forgotten price must not make an effect free: to publish an effect for nothing, the request must contain the price
 # 0.
 NO_PRICE = (
     "An effect needs a price before it is published. Send credits_cost: tokens for one job, or 0 to make it free."
 )
 COLUMNS = ("name", "description", "category", "overrides", "credits_cost", "is_published", "provider", "stage")
-
-
-@dataclass(frozen=True, slots=True)
-class EffectRecipe:
-    """All data of a published effect that is needed to build a job."""
-
-    # None for a test run of a workflow.
-    effect_id: UUID | None
-    name: str
-    has_jobs: bool
-    workflow_id: int
-    is_active: bool
-    properties: tuple[Property, ...]
-    overrides: dict[str, Any]
-    cost: int
-    provider: str
-    stage: str
-    run_limit_seconds: int
-    lease_seconds: int | None
-    max_attempts: int | None
-    refund_on_cancel: RefundOnCancel
-    graph_path: str
-    output_node_id: str | None
-    output_extension: str
-    output_mime_type: str
-    keep_metadata: bool
 
 
 class EffectRow(NamedTuple):
@@ -89,72 +66,6 @@ class EffectRow(NamedTuple):
     version: int
     created_at: datetime
     updated_at: datetime
-
-
-class LockedEffect(NamedTuple):
-    id: UUID
-    slug: str
-    name: str
-    description: str
-    category: str
-    preview: Any
-    workflow: str
-    overrides: Any
-    credits_cost: int
-    is_published: bool
-    provider: str
-    stage: str
-    version: int
-
-
-class ListedEffect(NamedTuple):
-    """A published effect with the columns of its workflow that a list shows."""
-
-    id: UUID
-    slug: str
-    name: str
-    description: str
-    category: str
-    preview: Any
-    overrides: Any
-    credits_cost: int
-    last_processing_time_seconds: float | None
-    provider: str
-    stage: str
-    workflow_id: int
-    is_active: bool
-    properties: Any
-    output_mime_type: str
-    refund_on_cancel: RefundOnCancel
-
-
-class PublishedEffect(NamedTuple):
-    """A published effect with all columns of its workflow that a job needs."""
-
-    id: UUID
-    slug: str
-    name: str
-    description: str
-    category: str
-    preview: Any
-    overrides: Any
-    credits_cost: int
-    last_processing_time_seconds: float | None
-    provider: str
-    stage: str
-    has_jobs: bool
-    workflow_id: int
-    is_active: bool
-    properties: Any
-    comfyui_workflow_path: str
-    output_node_id: str | None
-    output_extension: str
-    output_mime_type: str
-    keep_metadata: bool
-    run_limit_seconds: int
-    lease_seconds: int | None
-    max_attempts: int | None
-    refund_on_cancel: RefundOnCancel
 
 
 class EffectNameRow(NamedTuple):
@@ -180,14 +91,6 @@ class LockedWorkflow(NamedTuple):
 class EffectName(NamedTuple):
     slug: str
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class EffectOffer:
-    """An effect as users see it, and the route of its jobs: workflow, stage and provider."""
-
-    effect: Effect
-    route: tuple[int, str, str]
 
 
 # The provider that workers beside an engine serve.
@@ -235,7 +138,7 @@ class Effects:
     async def update(self, id_or_slug: str, request: UpdateEffect, actor: str) -> EffectRecord:
         given = request.model_dump(exclude_unset=True, exclude_none=True)
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, LockedEffect, **named(id_or_slug))
+            current = await SQL["lock_effect"].row(connection, EffectRow, **named(id_or_slug))
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
             if given.pop("version", current.version) != current.version:
@@ -260,10 +163,10 @@ class Effects:
     async def delete(self, id_or_slug: str, actor: str) -> None:
         """Deletes an effect without jobs: the history of jobs refers to their effects."""
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, LockedEffect, **named(id_or_slug))
+            current = await SQL["lock_effect"].row(connection, EffectRow, **named(id_or_slug))
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
-            if await SQL["effect_has_jobs"].value(connection, id=current.id):
+            if current.has_jobs:
                 raise InUse(
                     f"Effect {current.slug} has jobs, so it cannot be deleted. Unpublish it instead: callsheet effects "
                     f"unpublish {current.slug}, or set is_published to false."
@@ -303,9 +206,9 @@ class Effects:
         row = await self._published(id_or_slug)
         if row is None:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
-        return self._offer(row)
+        return self._offer(row.listed)
 
-    def _offer(self, row: ListedEffect | PublishedEffect) -> EffectOffer:
+    def _offer(self, row: ListedEffect) -> EffectOffer:
         effect = effect_view(row, self._preview(row.preview))
         return EffectOffer(effect, (row.workflow_id, row.stage, row.provider))
 
@@ -336,7 +239,7 @@ class Effects:
     async def recipe(self, id_or_slug: str) -> EffectRecipe | None:
         """What a job of this effect is built from; None if the effect is not published."""
         row = await self._published(id_or_slug)
-        return _recipe(row) if row is not None else None
+        return recipe_of(row) if row is not None else None
 
     async def selling(self, workflow: str) -> dict[str, UUID] | None:
         """The published effects of a workflow, by slug; None if the workflow does not exist."""
@@ -385,75 +288,6 @@ async def _lock_workflow(connection: Connection, slug: str, overrides: dict[str,
     return workflow
 
 
-def effect_view(row: ListedEffect | PublishedEffect, preview: EffectPreview | None) -> Effect:
-    properties = [Property.model_validate(each) for each in row.properties]
-    primary = primary_input(properties)
-    return Effect(
-        id=row.id,
-        slug=row.slug,
-        name=row.name,
-        description=row.description,
-        category=row.category,
-        preview=preview,
-        credits_cost=row.credits_cost,
-        refund_on_cancel=row.refund_on_cancel,
-        is_available=row.is_active,
-        last_processing_time_seconds=row.last_processing_time_seconds,
-        input=_input_view(primary) if primary else None,
-        output=_output_view(row.output_mime_type),
-        properties=[
-            property_view(each, row.overrides)
-            for each in properties
-            if each.user_configurable and not each.is_primary_input
-        ],
-    )
-
-
-def _input_view(primary: Property) -> EffectInput:
-    return EffectInput(
-        # `check_properties` accepts only a file as the primary input.
-        type=cast("Literal['image', 'video', 'audio']", primary.type.value),
-        label=primary.label or primary.key,
-        description=primary.description,
-        max_bytes=primary.limits.max_bytes,
-        max_seconds=primary.limits.max_seconds,
-        accept=accepted_types(primary),
-    )
-
-
-def _output_view(mime_type: str) -> EffectOutput:
-    match mime_type.partition("/")[0]:
-        case "image" | "video" | "audio" | "text" as kind:
-            return EffectOutput(type=kind, mime_type=mime_type)
-    return EffectOutput(type="other", mime_type=mime_type)
-
-
-def show_preview(urls: PreviewUrls, stored: Mapping[str, Any]) -> EffectPreview:
-    """`stored`: the preview as the row of the effect contains it."""
-    shown = {name: urls.shown(f"{stored['folder']}/{name}", **stored[name]) for name in SIDES if name in stored}
-    return EffectPreview(**shown)
-
-
-def accepted_types(each: Property) -> list[str]:
-    """The media types that `payloads.check_file` accepts."""
-    return [f"{each.type.value}/*"] if each.type in FILES else []
-
-
-def property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
-    value = overrides.get(each.key, each.default)
-    return EffectProperty(
-        key=each.key,
-        type=each.type,
-        label=each.label or each.key,
-        description=each.description,
-        required=each.required and value is None,
-        # Users cannot fetch or send an asset of the catalog, so the default of a file property is not shown.
-        default=None if each.type in FILES else value,
-        accept=accepted_types(each),
-        limits=each.limits,
-    )
-
-
 async def _warnings(connection: Connection, provider: str) -> list[str]:
     """A warning if the provider has no workers, which is often a typing error.
 
@@ -463,27 +297,3 @@ async def _warnings(connection: Connection, provider: str) -> list[str]:
     if provider == OWN_ENGINES or await SQL["provider_is_served"].value(connection, provider=provider):
         return []
     return [f"No worker serves the provider {provider!r}: jobs of this effect wait until one registers."]
-
-
-def _recipe(row: PublishedEffect) -> EffectRecipe:
-    return EffectRecipe(
-        effect_id=row.id,
-        name=row.name,
-        has_jobs=row.has_jobs,
-        workflow_id=row.workflow_id,
-        is_active=row.is_active,
-        properties=tuple(Property.model_validate(each) for each in row.properties),
-        overrides=row.overrides,
-        cost=row.credits_cost,
-        provider=row.provider,
-        stage=row.stage,
-        run_limit_seconds=row.run_limit_seconds,
-        lease_seconds=row.lease_seconds,
-        max_attempts=row.max_attempts,
-        refund_on_cancel=row.refund_on_cancel,
-        graph_path=row.comfyui_workflow_path,
-        output_node_id=row.output_node_id,
-        output_extension=row.output_extension,
-        output_mime_type=row.output_mime_type,
-        keep_metadata=row.keep_metadata,
-    )

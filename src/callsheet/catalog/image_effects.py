@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.catalog.effects import property_view, show_preview
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.graphs import Graph
+from callsheet.catalog.offers import property_view, show_preview
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements

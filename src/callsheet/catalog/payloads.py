@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from callsheet.catalog.assets import ReadyAsset, ready_assets
-from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.graphs import Graph
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.placeholders import Filled, fill
 from callsheet.catalog.properties import (
     DEFAULT_INPUT_PLACEHOLDER,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi import Depends, Path, Query
 
-from callsheet.catalog.effects import EffectOffer
+from callsheet.catalog.offers import EffectOffer
 from callsheet.catalog.proposing.proposal_view import proposal_of, readable_graph
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.access.authentication import Authentication

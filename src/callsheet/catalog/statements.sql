@@ -117,8 +117,7 @@ FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 
 -- name: lock_effect
-SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
-    e.is_published, e.provider, e.stage, e.version
+SELECT {effect_columns}
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 FOR UPDATE OF e
@@ -144,13 +143,13 @@ UPDATE effects SET preview = :preview, version = version + 1, updated_at = clock
 -- name: delete_effect
 DELETE FROM effects WHERE id = :id
 
--- name: effect_has_jobs
-SELECT has_jobs FROM effects WHERE id = :id FOR UPDATE
+-- part: listed_effect_columns
+e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost,
+e.last_processing_time_seconds, e.provider, e.stage, w.id AS workflow_id, w.is_active, w.properties,
+w.output_mime_type, w.refund_on_cancel
 
 -- name: list_published
-SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost,
-    e.last_processing_time_seconds, e.provider, e.stage, w.id AS workflow_id, w.is_active, w.properties,
-    w.output_mime_type, w.refund_on_cancel
+SELECT {listed_effect_columns}
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND e.is_published
   AND (:search::text IS NULL OR position(lower(:search) IN lower(e.name)) > 0)
@@ -167,10 +166,8 @@ UNION
 SELECT id FROM effects WHERE slug = ANY (:slugs::text[])
 
 -- name: find_published
-SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost,
-    e.last_processing_time_seconds, e.provider, e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties,
-    w.comfyui_workflow_path, w.output_node_id, w.output_extension, w.output_mime_type, w.keep_metadata,
-    w.run_limit_seconds, w.lease_seconds, w.max_attempts, w.refund_on_cancel
+SELECT {listed_effect_columns}, e.has_jobs, w.comfyui_workflow_path, w.output_node_id, w.output_extension,
+    w.keep_metadata, w.run_limit_seconds, w.lease_seconds, w.max_attempts
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug))) AND e.is_published
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graph_store import GraphStore
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.properties import check_overrides
 from callsheet.catalog.workflows import Workflows, checked, refuse
 from callsheet.wire.catalog import Property

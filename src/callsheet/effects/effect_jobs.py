@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from callsheet.catalog.effects import EffectRecipe
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolve
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom

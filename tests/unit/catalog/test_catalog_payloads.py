@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.catalog.effects import EffectRecipe
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import check_file, filled, resolve
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import Property

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from callsheet.catalog.effects import EffectRecipe
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import filled, resolve
 from callsheet.pipelines.design.definitions import in_order, slug_of, slugs_of
 from callsheet.pipelines.run.collector import candidate_id_of, path_of

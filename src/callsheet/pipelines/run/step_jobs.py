@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import FIELD, PayloadFile, check_file, filled, resolve
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.show.descriptions import JobDescription, medium_of

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from callsheet.catalog.effects import EffectRecipe
 from callsheet.catalog.graphs import Graph, texts_of
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.placeholders import as_text
 from callsheet.catalog.properties import Unfit, check_properties, fit, primary_input
 from callsheet.wire.catalog import FILES, MAX_TEXT_LENGTH, Limits, Property, PropertyType
