@@ -69,27 +69,6 @@ def session_router(
         )
         return await signed_in(opened, response)
 
-    @router.post("/api/auth/once")
-    async def login_once(body: OneTimeLoginRequest, request: Request, response: Response) -> Me:
-        """Signs in with the link that `callsheet demo` printed. This works once, and only on the machine that runs
-        the demo. Afterwards the same browser may enter the demo with one click.
-        """
-        links.find(body.token)
-        authentication.check_origin(request)
-        require_this_machine(Caller.of(request))
-        peer = request.client.host if request.client else "unknown"
-        opened = await sessions.sign_in_once(links.take(body.token), peer, request.headers.get("user-agent"))
-        response.set_cookie(
-            DEMO_COOKIE,
-            links.know_browser(),
-            max_age=settings.identity.session_hours * 3600,
-            path=DEMO_PATH,
-            secure=settings.cookie_secure,
-            httponly=True,
-            samesite="strict",
-        )
-        return await signed_in(opened, response)
-
     async def signed_in(opened: OpenedSession, response: Response) -> Me:
         response.set_cookie(
             COOKIE,
@@ -119,13 +98,39 @@ def session_router(
     async def shown(principal: Principal) -> Me:
         return me_of(principal, await storage_of(principal.tenant_id, principal.user_id, principal.pool))
 
-    _add_demo_entry(router, sessions, links, authentication, signed_in)
+    _add_demo_entry(router, sessions, links, authentication, settings, signed_in)
     return router
 
 
 def _add_demo_entry(
-    router: Router, sessions: Sessions, links: OneTimeLinks, authentication: Authentication, signed_in: SignedIn
+    router: Router,
+    sessions: Sessions,
+    links: OneTimeLinks,
+    authentication: Authentication,
+    settings: Settings,
+    signed_in: SignedIn,
 ) -> None:
+    @router.post("/api/auth/once")
+    async def login_once(body: OneTimeLoginRequest, request: Request, response: Response) -> Me:
+        """Signs in with the link that `callsheet demo` printed. This works once, and only on the machine that runs
+        the demo. Afterwards the same browser may enter the demo with one click.
+        """
+        links.find(body.token)
+        authentication.check_origin(request)
+        require_this_machine(Caller.of(request))
+        peer = request.client.host if request.client else "unknown"
+        opened = await sessions.sign_in_once(links.take(body.token), peer, request.headers.get("user-agent"))
+        response.set_cookie(
+            DEMO_COOKIE,
+            links.know_browser(),
+            max_age=settings.identity.session_hours * 3600,
+            path=DEMO_PATH,
+            secure=settings.cookie_secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return await signed_in(opened, response)
+
     @router.get(DEMO_PATH)
     async def offered_account(request: Request) -> DemoAccount:
         """The account that you may enter without a password: the account of `callsheet demo`, if you run it on this

@@ -97,6 +97,12 @@ def task_router(
         """One task with its progress, its result, or why it waits."""
         return await reader.get(principal, task_id)
 
+    _add_stream(router, reader, streams, authentication)
+    _add_cancel_and_retry(router, reader, cancellation, retries, authentication)
+    return router
+
+
+def _add_stream(router: Router, reader: TaskReader, streams: Streams, authentication: Authentication) -> None:
     @router.get("/{task_id}/stream", response_class=EventStream, responses={**STREAM, 204: {}})
     async def stream_task(
         task_id: TaskId,
@@ -109,9 +115,6 @@ def task_router(
         """
         row = (await reader.job(watcher.principal, task_id)).row
         return await streams.of_job(watcher, request, row, last_event_id, task_id)
-
-    _add_cancel_and_retry(router, reader, cancellation, retries, authentication)
-    return router
 
 
 def _add_cancel_and_retry(
