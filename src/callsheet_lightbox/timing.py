@@ -1,8 +1,8 @@
 """The delays of a real ComfyUI, so that a benchmark measures a worker beside Lightbox as beside ComfyUI.
 
 They were recorded on ComfyUI 0.7.0 on two cores. The messages of a run follow each other within two milliseconds, and
-the history entry appears between the message of the end and the one after it. What takes time are responses over HTTP:
-fifty prompts in a row took 6.6 ms each, and history and image together 12 ms.
+the history entry appears between the message of the end and the one after it. Responses over HTTP take time: fifty
+prompts in a row took 6.6 ms each, and history and image together 12 ms.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class Effects:
             return await SQL["effects_named"].column(connection, ids=ids, slugs=names)
 
     async def recipe(self, id_or_slug: str) -> EffectRecipe | None:
-        """What a job of this effect is built from; None if the effect is not published."""
+        """The recipe of the effect's jobs; None if the effect is not published."""
         row = await self._published(id_or_slug)
         return recipe_of(row) if row is not None else None
 

@@ -41,7 +41,7 @@ _RARE_MARKS, _UNLISTED_MARKS = (
 _IMAGE_BRANDS = re.compile(rb"avi[fs]|he[iv][a-z]|m[is]f[12]|miaf|mi[aA][fF]|MiH[ABE]|MiPr|crx ")
 _DRAWING = re.compile(rb"<(?:[A-Za-z][\w.-]*:)?svg[\s/>]")
 _ARCHIVE = rb"PK(?:\x03\x04|\x05\x06|\x07\x08)"
-# Of types that are not media: what the type is called, and what such a file starts with.
+# Types that are not media: the name of the type, and the first bytes of such a file.
 _DOCUMENTS = tuple(
     (re.compile(name), re.compile(mark, re.DOTALL))
     for name, mark in (
@@ -54,7 +54,7 @@ _DOCUMENTS = tuple(
         (r"model/gltf-binary", rb"glTF"),
     )
 )
-# Of types that are text.
+# Types that are text.
 _TEXTS = tuple(
     (re.compile(name), re.compile(rb"(?:\xef\xbb\xbf)?\s*" + mark))
     for name, mark in (

@@ -70,7 +70,7 @@ _HIDDEN_PLAYLISTS = (
 
 
 def contradiction(mime_type: str, beginning: bytes) -> str | None:
-    """What the bytes look like, if they are not of the kind of `mime_type`. None if they are, or if it is not known
+    """The kind of the bytes, if they are not of the kind of `mime_type`. None if they are, or if it is not known
     what files of this type contain.
 
     `beginning`: at least `SNIFFED_BYTES`. With `PROBED_BYTES`, no hidden playlist is missed.

@@ -1,1 +1,1 @@
-"""What operators see and do: the installation and its health, alerts, statistics, and the jobs of all tenants."""
+"""Views and actions of operators: the installation and its health, alerts, statistics, and the jobs of all tenants."""

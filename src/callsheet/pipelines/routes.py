@@ -140,8 +140,8 @@ def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authenticati
 
     @router.delete("/{run_id}", status_code=204)
     async def delete_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
-        """Deletes a run that has ended: its candidates with their images, votes and previews, and its jobs. What was
-        charged does not change. The files are removed within seconds. Cancel a run that has not ended first."""
+        """Deletes a run that has ended: its candidates with their images, votes and previews, and its jobs. Charges
+        do not change. The files are removed within seconds. Cancel a run that has not ended first."""
         await deletion.delete(principal, run_id)
 
     @router.post("/{run_id}/pause")

@@ -23,7 +23,7 @@ MEDIA = "media"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a task needs to run. It is decided at submit and stored with the job."""
+    """The plan of a task: what it needs to run. It is decided at submit and stored with the job."""
 
     provider: str = OWN
     finish: Finish = Finish.SYNC

@@ -1,4 +1,4 @@
-"""What a provider or an actor gets at construction: its settings, HTTP clients, and the media providers."""
+"""The context that a provider or an actor gets at construction: its settings, HTTP clients, and the media providers."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class EngineDescription:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What an engine can run: its node classes, its model files and its version."""
+    """The inventory of an engine: its node classes, its model files and its version."""
 
     node_classes: frozenset[str]
     models: frozenset[str]

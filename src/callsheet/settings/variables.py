@@ -1,4 +1,4 @@
-"""What settings are called, and how the environment and the two files are read. Nothing else reads the environment."""
+"""The names of settings, and how the environment and the two files are read. Nothing else reads the environment."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def environment() -> dict[str, str]:
 
 
 def environment_for_programs() -> dict[str, str]:
-    """What a program of the operator's inherits: everything but Callsheet's own settings, among which are secrets."""
+    """The environment of a program of the operator: everything but Callsheet's own settings, which include secrets."""
     ours = {name.upper() for name in SHORT_NAMES}
     return {
         name: value

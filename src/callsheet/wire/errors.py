@@ -19,7 +19,7 @@ MAX_SENTENCES = 3
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """What is wrong with one field of a request. The reason is a whole sentence, or several."""
+    """A problem with one field of a request. The reason is a whole sentence, or several."""
 
     field: str
     reason: str

@@ -16,7 +16,7 @@ from callsheet.wire.operate.quotas import Storage
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
 
-# What a stranger may name as an account: spelt like `Email`, but anything printable is looked up, so that the response
+# The e-mail address that a stranger sends: spelt like `Email`, but anything printable is looked up. So the response
 # does not say whether such an e-mail address could exist. The same text is looked up and counted: nothing is removed
 # from it later, or each spelling with a NUL would be a new account to the limits and the same one to the lookup.
 AnyEmail = Annotated[
@@ -38,7 +38,7 @@ class Role(StrEnum):
 
 
 class KeyScope(StrEnum):
-    """What an API key may do. `read`: see the user's own data. `submit`: upload, submit, cancel and change. `admin`:
+    """The rights of an API key. `read`: see the user's own data. `submit`: upload, submit, cancel and change. `admin`:
     administration, within the user's role."""
 
     READ = "read"
@@ -58,7 +58,7 @@ class OneTimeLoginRequest(UserRequest):
 
 
 class DemoAccount(ResponseModel):
-    """What the sign-in page offers with one click."""
+    """The account that the sign-in page offers with one click."""
 
     email: str | None = Field(description="E-mail address of the account; null if none is offered to you.")
 

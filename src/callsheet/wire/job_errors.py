@@ -97,7 +97,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
 
 
 def sentence_of(type: str) -> str:
-    """What the user of a job reads about an error of this type."""
+    """The sentence that the user of a job reads about an error of this type."""
     return SENTENCES.get(type, UNKNOWN)
 
 
@@ -115,5 +115,5 @@ def job_error(
 
 
 def reported_message(error: Mapping[str, Any]) -> str:
-    """What operators read."""
+    """The sentence for operators."""
     return str(error.get("reported") or error.get("message") or "")

@@ -189,8 +189,8 @@ class JobListFilter(JobFilters):
 
 
 class JobRequest(KeyedRequest):
-    """A request for a job. What a client chooses for every kind of job is a field here, and the field of that name in
-    `NewJob` gets it.
+    """A request for a job. The fields that a client chooses for every kind of job are here. `NewJob` has fields of the
+    same names.
     """
 
     client_reference: Line | None = Field(

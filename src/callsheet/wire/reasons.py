@@ -87,7 +87,7 @@ _SENTENCES: Final[Mapping[str, str]] = dict(
     union_tag_not_found="The object must have the field {discriminator}.",
     url_scheme="The URL must start with {expected_schemes}.",
 )
-# What has a least or largest size: the subject, the name of the size in the error, and what is counted.
+# Values with a least or largest size: the subject, the name of the size in the error, and what is counted.
 _SIZES: Final[Mapping[str, tuple[str, str, str]]] = {
     "too_short": ("The list must have at least", "min_length", "item"),
     "too_long": ("The list must have at most", "max_length", "item"),
@@ -120,7 +120,7 @@ def reason_of(error: Mapping[str, Any]) -> str:
 
 
 def text_of_validator(error: Mapping[str, Any]) -> str:
-    """What a validator of ours says. It raises ValueError itself; Python and its libraries raise subclasses of it."""
+    """The sentence of a validator of ours, which raises ValueError. Python and libraries raise subclasses of it."""
     raised = error.get("ctx", {}).get("error")
     return str(raised) if type(raised) is ValueError else INVALID
 

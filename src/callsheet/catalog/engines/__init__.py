@@ -1,1 +1,1 @@
-"""What the engines of live workers can run, and what a workflow needs of them."""
+"""The abilities of the engines of live workers, and the requirements of workflows."""

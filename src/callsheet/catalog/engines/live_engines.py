@@ -1,4 +1,4 @@
-"""What the engines of workers that are online can do: how they declare the inputs of nodes, and what they lack."""
+"""The abilities of the engines of online workers: how they declare the inputs of nodes, and what they lack."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EngineRegister:
         self._databases = databases
 
     async def read(self, classes: Iterable[str]) -> LiveEngines:
-        """What is known about these node classes, and what the engines have."""
+        """The known forms of these node classes, and the contents of the engines."""
         async with self._databases.central.ordinary() as connection:
             rows = await SQL["live_environments"].rows(
                 connection, EnvironmentRow, provider=PROVIDER, alive_seconds=ALIVE_SECONDS, limit=MAX_ENVIRONMENTS

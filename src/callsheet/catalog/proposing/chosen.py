@@ -1,4 +1,4 @@
-"""What an operator chose for single inputs of a graph, instead of what the import would propose. Pure."""
+"""The operator's choices for single inputs of a graph, instead of the proposals of the import. Pure."""
 
 from __future__ import annotations
 

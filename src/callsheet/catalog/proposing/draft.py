@@ -23,18 +23,18 @@ class Proposal:
     """A graph that contains placeholders, and one property for each placeholder."""
 
     graph: dict[str, Any]
-    # What engines declare about the classes of the graph, as far as it is known.
+    # The engines' declarations about the classes of the graph, as far as it is known.
     forms: NodeForms = field(default_factory=dict)
-    # By node and input, or by ANY and the key of a property.
+    # Keys are node and input, or ANY and the key of a property.
     chosen: Mapping[tuple[str, str], ChosenProperty] = field(default_factory=dict)
     properties: list[Property] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    """By key of a property: where its placeholder is, for people."""
+    """The place of the placeholder, for people, by key of a property."""
     outputs: list[ProposedOutput] = field(default_factory=list)
     left_out: int = 0
     """Number of inputs that would be properties, if a workflow could have more of them."""
     nodes: dict[str, str] = field(default_factory=dict)
-    """By key of a property: the node whose title can be its label."""
+    """The node whose title can be the label, by key of a property."""
     labelled: set[str] = field(default_factory=set)
     """Keys of properties whose labels were chosen."""
 
@@ -49,7 +49,7 @@ class Proposal:
                     yield NodeInput(node_id, node["class_type"], name, value, declared)
 
     def choice(self, source: NodeInput, key: str | None = None) -> ChosenProperty | None:
-        """What the operator chose for the input, or for the property with this key."""
+        """The operator's choice for the input, or for the property with this key."""
         return self.chosen.get((source.node_id, source.name)) or self.chosen.get((ANY, key or ""))
 
     def add(self, source: NodeInput, wanted: Property, before: str = "") -> None:

@@ -52,7 +52,7 @@ class ProposedInput(NamedTuple):
     name: str
     value: bool | int | float | str
     types: tuple[PropertyType, ...]
-    # Of a property of the first type.
+    # The parent has a property of the first type.
     label: str
     limits: Limits
 

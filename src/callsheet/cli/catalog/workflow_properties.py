@@ -37,7 +37,7 @@ _YES = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def chosen_properties(options: Iterable[str], graph: Mapping[str, Any]) -> dict[tuple[str, str], ChosenProperty]:
-    """By node and input, or by "" and the key of a property."""
+    """The chosen properties. Keys are node and input, or "" and the key of a property."""
     found: dict[tuple[str, str], ChosenProperty] = {}
     for option in options:
         target, chosen = _parsed(option, graph)
@@ -74,7 +74,9 @@ def _parsed(option: str, graph: Mapping[str, Any]) -> tuple[tuple[str, str], Cho
 
 
 def _target(option: str, head: str, graph: Mapping[str, Any]) -> tuple[tuple[str, str], str | None]:
-    """What is named, and the type. Ids of nodes may contain colons and dots, so the graph decides what is an id."""
+    """The named node and input, and the type. Ids of nodes may contain colons and dots, so the graph decides what
+    is an id.
+    """
     found: list[tuple[str, str]] = [
         (node_id, name)
         for node_id, node in graph.items()

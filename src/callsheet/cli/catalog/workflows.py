@@ -159,7 +159,7 @@ def _read_graph(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
             raise OperatorError(f"{file} is too large to be a workflow.")
-        # Of bytes, `loads` finds the encoding: editors on Windows start a file with a byte order mark.
+        # Given bytes, `loads` finds the encoding: editors on Windows start a file with a byte order mark.
         graph = json.loads(file.read_bytes())
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None

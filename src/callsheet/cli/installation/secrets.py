@@ -71,7 +71,7 @@ def reset(
 
 
 def _settings() -> Settings:
-    """Of an installation that exists: in the wrong directory, that is what is missing, and not the key."""
+    """The settings of an existing installation. In a wrong directory, the error names the installation, not the key."""
     from callsheet.plumbing.installation.installation import require_installation
 
     settings = load_settings()

@@ -1,1 +1,1 @@
-"""What several commands share: the HTTP client, the login, values, tables and messages."""
+"""Code that several commands share: the HTTP client, the login, values, tables and messages."""

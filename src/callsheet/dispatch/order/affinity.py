@@ -11,7 +11,7 @@ of that, affinity chooses a job whose models the worker has loaded:
 Affinity never changes how many turns a tenant or a user gets: one that was preferred has used its turn, and is not
 equally due again before the others had theirs. Newcomers start at the current turn, so they could be preferred one
 after the other. Therefore no tenant or user is passed over more than max_passed times in a row: after that it is
-next, warm or not. Of max_passed + 1 jobs of one user, at least one is the oldest. A job with k older jobs of its user
+next, warm or not. At least one of max_passed + 1 jobs of one user is the oldest. A job with k older jobs of its user
 is leased after at most (max_passed + 1) * (k + 1) jobs of that user. Each control plane counts for itself, and for
 each kind of worker.
 
@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-# By workflow: the fraction of its models that the worker would have to load. Workflows without models are absent.
+# The fraction of a workflow's models that the worker would have to load. Workflows without models are absent.
 Cold = Mapping[int, float]
 COLDEST = 1.0
 

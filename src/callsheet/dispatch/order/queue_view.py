@@ -30,7 +30,7 @@ class QueueView:
     def __init__(self, criteria: Criteria, terms_of: TermsOf):
         self.criteria = criteria
         self._terms_of = terms_of
-        # By priority, the highest first; then by identifier.
+        # Sorted by priority, the highest first; then by identifier.
         self._levels: dict[int, dict[str, WaitingTenants]] = {}
         self._tenants: dict[UUID, TenantInView] = {}
         self._turn = Turn()

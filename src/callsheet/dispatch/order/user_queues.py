@@ -21,7 +21,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a tenant gets of the workers: its weight, and how many of its jobs may run at once."""
+    """A tenant's share of the workers: its weight, and how many of its jobs may run at once."""
 
     weight: float = 1.0
     max_running: int | None = None

@@ -52,7 +52,7 @@ class FleetTokens:
     async def rotate(
         self, token_id: int, overlap_seconds: float, actor: str, fleet_id: int | None = None
     ) -> CreatedFleetToken:
-        """Replaces a token; the old one is accepted during the overlap. Of two concurrent rotations, one succeeds."""
+        """Replaces a token; the old one is accepted during the overlap. One of two concurrent rotations succeeds."""
         async with self._databases.central.transaction() as connection:
             token = await _lock(connection, token_id, fleet_id)
             if token.revoked_at is not None or token.has_expired:

@@ -52,7 +52,7 @@ LONE_SURROGATE = re.compile(
 class Caller:
     """Who may send a request."""
 
-    # What the API document calls the credential.
+    # The credential as the API document describes it.
     credential: HTTPBearer | APIKeyHeader
     # Raises a refusal for all others.
     authenticate: Callable[[Request], Awaitable[object]]

@@ -1,8 +1,8 @@
 """Decides what happens to a job whose graph an engine refused because the engine lacks a node class or a choice.
 
-What the workflow itself names is a fact about the worker: the worker gets no further job of the workflow until it
-reports its environment again. What the job chose is a fact about this job only. Otherwise one user could keep all
-workers away from a workflow.
+A refusal of an input of the workflow itself is a fact about the worker: the worker gets no further job of the workflow
+until it reports its environment again. A refusal of a value of the job is a fact about this job only. Otherwise one
+user could keep all workers away from a workflow.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class EngineRefusals:
 def missing_for(
     graph: Mapping[str, Any], placeholders: Sequence[str], inputs: Sequence[RefusedInput]
 ) -> Iterator[Lack]:
-    """What the graph itself names among the refused inputs. The values of placeholders come from jobs."""
+    """The refused inputs that the graph itself names. The values of placeholders come from jobs."""
     classes = {node["class_type"] for node in graph.values()}
     for refused in inputs:
         if refused.input_name is None:

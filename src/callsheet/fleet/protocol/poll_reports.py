@@ -21,7 +21,7 @@ from callsheet.wire.worker.protocol import PollRequest, ReportedDisk, ReportedEn
 
 SQL = statements("callsheet.fleet.protocol")
 
-# The most series of /metrics with a worker's name. Of more workers, those with the least free space are shown.
+# Maximum number of series of /metrics with a worker's name: the workers with the least free space are shown.
 MAX_SERIES = 1000
 
 

@@ -1,5 +1,5 @@
-"""What worker programs of the source design expect (decision 0030): responses in a `data` envelope, and providers that
-only their polls name. Pure.
+"""The expectations of worker programs of the source design (decision 0030): responses in a `data` envelope, and
+providers that only their polls name. Pure.
 """
 
 from __future__ import annotations

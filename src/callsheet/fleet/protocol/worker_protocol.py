@@ -27,7 +27,7 @@ from callsheet.toolbox.loops import Loop
 
 @dataclass(frozen=True, slots=True)
 class WorkerProtocol:
-    """What requests of workers call, and in-process workers directly."""
+    """The operations that requests of workers call, and in-process workers directly."""
 
     polls: WorkerPolls
     reports: WorkerReports

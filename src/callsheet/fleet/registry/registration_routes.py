@@ -1,4 +1,4 @@
-"""What the operations of the worker protocol do that begin and end a session: register, environment and deregister."""
+"""The operations of the worker protocol that begin and end a session: register, environment and deregister."""
 
 from __future__ import annotations
 

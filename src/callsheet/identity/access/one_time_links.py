@@ -50,7 +50,7 @@ class Caller:
 @dataclass(slots=True)
 class OneTimeLinks:
     clock: Clock = field(default_factory=SystemClock)
-    # By the hash of the token: the account, and the expiry.
+    # The account and the expiry, by the hash of the token.
     _open: dict[bytes, tuple[str, datetime]] = field(default_factory=dict)
     # The hashes of the proofs of browsers that used a link.
     _browsers: set[bytes] = field(default_factory=set)

@@ -1,1 +1,1 @@
-"""What users do with their jobs: cancel, retry and delete."""
+"""Changes of jobs by their users: cancel, retry and delete."""

@@ -1,4 +1,4 @@
-"""What workers and providers report about a lease: the run is alive, completed, failed or interrupted, or it now waits
+"""Reports of workers and providers about a lease: the run is alive, completed, failed or interrupted, or it now waits
 for a provider.
 
 To end a job, the pool is written first. To requeue a job, central is written first. A later writer continues from the

@@ -80,7 +80,7 @@ class Failure:
 
     @property
     def sentence(self) -> str:
-        """What users read."""
+        """The sentence for users."""
         return sentence_of(self.type)
 
 

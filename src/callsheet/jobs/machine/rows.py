@@ -87,7 +87,7 @@ class OutcomeRow(NamedTuple):
 
 
 class JobPayload(NamedTuple):
-    """What a worker needs to run a job, and the lease under which the job runs."""
+    """The data that a worker needs to run a job, and the lease under which the job runs."""
 
     user_id: UUID
     effect_id: UUID | None

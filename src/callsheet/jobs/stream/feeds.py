@@ -87,7 +87,7 @@ class Feeds:
         self._waiting: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
         # The same readers by the owner of their credentials: the ids of a user and of its tenant.
         self._watched: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
-        # By pool: readers that read at the same time share one statement.
+        # One batcher per pool: readers that read at the same time share one statement.
         self._reads: dict[str, Batcher[Place, Sequence[EventOfJob]]] = {}
         self.closed = False
 

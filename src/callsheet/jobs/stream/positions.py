@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-# So many digits that every number fits into a bigint, and every time is one that a datetime can hold.
+# Few enough digits that every number fits into a bigint, and every time is one that a datetime can hold.
 PATTERN = r"^[0-9]{1,18}(-[0-9]{1,17})?$"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

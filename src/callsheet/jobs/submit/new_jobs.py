@@ -175,8 +175,7 @@ _as_json = AsJson(
 
 
 def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
-    """What the statement `submit` gets for a job. `job` and `description` are rows of their tables, with the names of
-    their columns."""
+    """The parameters of the statement `submit` for a job. `job` and `description` are rows of their tables."""
     job = _as_json(new) | {"id": str(job_id), "input_file_ids": [str(file_id) for file_id in new.input_file_ids]}
     entry: dict[str, Any] = {"job": job, "event_actor": new.actor}
     if new.idempotency_key is not None:

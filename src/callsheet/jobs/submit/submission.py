@@ -49,7 +49,7 @@ SQL = statements("callsheet.jobs.submit")
 MACHINE_SQL = statements("callsheet.jobs.machine")
 
 NO_VIDEO = "You have no such video."
-# What a client chooses for its job, whatever the job does.
+# The fields that a client chooses for its job, whatever the job does.
 CHOSEN = tuple(name for name in names_of(NewJob) if name in JobRequest.model_fields)
 STORAGE_QUOTAS = (
     *("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files"),

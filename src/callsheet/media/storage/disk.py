@@ -291,7 +291,7 @@ class Disk:
         return pointer, found[1]
 
     def _follow(self, enter: EnterFolder, key: str, use: Callable[[Pointer, int], Used]) -> tuple[Pointer, Used] | None:
-        """What `use` makes of the object's pointer and of the folder its blob is in."""
+        """The object's pointer, and the result of `use` for it and for the folder of its blob."""
         seen: Pointer | None = None
         while (pointer := self.find(key, enter)) is not None:
             try:

@@ -134,7 +134,7 @@ def run_alone(root: Path, start: Start[Result]) -> Result:
 
 
 def _advance(operation: Operation[Result], steps: Steps[Result], sync_failure: OSError | None) -> Unsynced | None:
-    """What it waits for; None if it has ended."""
+    """The step that it waits for; None if it has ended."""
     try:
         return next(steps) if sync_failure is None else steps.throw(sync_failure)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""What an object may be called, and the values that are signed along with its name. Pure."""
+"""The allowed names of objects, and the values that are signed along with a name. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_=+@-][A-Za-z0-9._=+@-]*")
 _USUAL_KEY = re.compile(r"(?:[A-Za-z0-9_=+@-][A-Za-z0-9._=+@-]{0,119}/){0,7}[A-Za-z0-9_=+@-][A-Za-z0-9._=+@-]{0,119}")
 _TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
 _CONTENT_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}( ?; ?{_TOKEN}=({_TOKEN}|"[A-Za-z0-9 !#-\[\]-~]{{0,100}}")){{0,4}}')
-# Of file names that are signed, and end in a header.
+# Limit of file names that are signed, and that a header contains.
 _UNSAFE_IN_NAMES = re.compile(r'[\x00-\x1f\x7f-\x9f"\\/\u2028\u2029\u202a-\u202e\u2066-\u2069]')
 MAX_NAME_CHARACTERS = 200
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,16}\Z")

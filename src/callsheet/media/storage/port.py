@@ -1,4 +1,4 @@
-"""What a storage backend can do. Rooms see this port only, never a backend."""
+"""The operations of a storage backend. Rooms see this port only, never a backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from callsheet.media.storage.calls import StorageCalls
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import Unavailable
 
-# What S3 allows; the local backend keeps the same bound so that a backend can be changed without surprises.
+# The limit of S3; the local backend keeps the same bound so that a backend can be changed without surprises.
 MAX_URL_SECONDS = 604_800
 
 
@@ -70,7 +70,7 @@ class Storage(Protocol):
 
     @property
     def url(self) -> str:
-        """What the URLs that it signs start with: at least their origin."""
+        """The common start of the URLs that it signs: at least their origin."""
         ...
 
     async def put(self, key: str, content: AsyncIterable[bytes] | bytes, *, content_type: str) -> ObjectInfo:
@@ -80,7 +80,7 @@ class Storage(Protocol):
     async def head(self, key: str) -> ObjectInfo | None: ...
 
     async def peek(self, key: str, size: int) -> tuple[ObjectInfo, bytes] | None:
-        """What is there and how it begins, in one go: up to `size` bytes, one at least."""
+        """The object and its first bytes, in one request: up to `size` bytes, one at least."""
         ...
 
     async def sha256_of(self, key: str) -> str | None:
@@ -154,7 +154,7 @@ log = get_logger(__name__)
 
 
 async def discard(storage: Storage, keys: Collection[str]) -> None:
-    """Deletes them if the storage can be used. What stays, a sweep finds: callers have left a row that leads to it."""
+    """Deletes them if the storage can be used. A sweep finds the other ones by rows that callers have left."""
     if keys:
         try:
             await storage.delete_many(keys)

@@ -126,7 +126,7 @@ async def _store(storage: LocalStorage, guard: WriteGuard | None, key: str, requ
         raise MalformedRequest("The connection closed before the whole body arrived.") from None
     await hit(Failpoint.OBJECT_STORED_BEFORE_CHECK)
     if guard is not None:
-        # What ended the upload while the body arrived has deleted the object only if it was already there.
+        # A component that ended the upload while the body arrived has deleted the object only if it was already there.
         try:
             await guard.require(key)
         except WrongState:

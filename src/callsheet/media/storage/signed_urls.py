@@ -21,7 +21,7 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one signed URL allows."""
+    """The access that one signed URL allows."""
 
     method: Literal["GET", "PUT"]
     key: str

@@ -1,4 +1,4 @@
-"""What a crash leaves behind in the local backend goes away: it is found by its age and because nothing names
+"""Removes what a crash leaves behind in the local backend: it is found by its age and because nothing names
 it."""
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class RouteFacts:
     oldest_wait_seconds: float
     live_workers: int
     scaling_up: bool
-    # What the live workers lack, if that is why none can run the jobs.
+    # Models and nodes that the live workers lack, if that is why none can run the jobs.
     missing: str = ""
 
 
@@ -113,7 +113,7 @@ class AlertFacts:
     runs: Sequence[RunsMetrics] = ()
     finished_by_provider: Sequence[ProviderMetrics] = ()
     failure_limits: FailureLimits = DEFAULT_LIMITS
-    # What links start with.
+    # The common start of links.
     public_url: str = ""
 
 

@@ -31,7 +31,7 @@ from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.pipelines.design")
 MAX_SLUG_LENGTH = 63
-# What a step of a version, or a run, takes in the database besides its JSON, with its indexes.
+# Bytes that a step of a version, or a run, takes in the database besides its JSON, with its indexes.
 ROW_BYTES = 500
 # The id of steps that are checked but not written.
 NO_STEP = UUID(int=0)

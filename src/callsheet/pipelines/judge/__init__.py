@@ -1,1 +1,1 @@
-"""What people do with candidates: compare, vote, kill, approve, replay and export."""
+"""Actions of people on candidates: compare, vote, kill, approve, replay and export."""

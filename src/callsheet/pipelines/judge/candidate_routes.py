@@ -92,7 +92,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
         limit: int = Query(DEFAULT_LEAVES, ge=1, le=MAXIMUM_LIMIT, description="Maximum number of candidates."),
         principal: Principal = Depends(authentication.user),
     ) -> list[Candidate]:
-        """The best candidates by ELO that are not rejected. Of two equals, the older one comes first."""
+        """The best candidates by ELO that are not rejected. The older of two equals comes first."""
         return await gallery.winners(principal, run_id, step, limit)
 
     @router.get("/export", response_class=StreamingResponse, responses=ARCHIVE)
@@ -217,7 +217,7 @@ def candidate_router(
 
     @router.get("/branch")
     async def preview_branch(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> BranchPreview:
-        """What a kill or a restore of the candidate would do: number of candidates, canceled jobs, and the refund."""
+        """The consequences of a kill or a restore: the number of candidates, the canceled jobs, and the refund."""
         return await views.branch(principal, candidate_id)
 
     @router.post("/kill")

@@ -45,7 +45,7 @@ DESIGN_SQL = statements("callsheet.pipelines.design")
 SQL = statements("callsheet.pipelines.run")
 
 ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
-# What changes when a run that does not work any more continues.
+# Fields that change when a run that does not work any more continues.
 RESUMED: Mapping[str, Any] = {
     "status": ACTIVE,
     "reason": None,

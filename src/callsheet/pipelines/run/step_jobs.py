@@ -80,7 +80,7 @@ class StepJobs:
         """`tasks` builds the jobs of steps that are actors; without it, such steps are refused."""
         self._catalog = catalog
         self.tasks = TaskSteps(tasks or NoTasks())
-        # By step: its workflow when it was last checked.
+        # The workflow of each step when it was last checked.
         self._fitting: dict[UUID, EffectRecipe] = {}
 
     async def effect_of(self, step: NewStep) -> UUID | None:

@@ -66,7 +66,7 @@ class RunViews:
         self._step_jobs = step_jobs
 
     async def branch(self, principal: Principal, candidate_id: UUID) -> BranchPreview:
-        """What a kill or a restore would do. The run continues meanwhile, so the outcome may differ a little."""
+        """The consequences of a kill or a restore. The run continues meanwhile, so the outcome may differ a little."""
         row = await self._gallery.candidate(principal, candidate_id)
         names = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
         pool = await self._databases.pool(principal.pool)

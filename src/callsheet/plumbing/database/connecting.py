@@ -44,7 +44,7 @@ else:
 
 
 class ServerState(NamedTuple):
-    """What a server reports of itself."""
+    """The facts that a server reports of itself."""
 
     is_standby: bool
     is_read_only: bool
@@ -141,7 +141,7 @@ async def connect(dsn: str, **options: Any) -> PrimaryConnection:
 
 
 def response_of(host: Host, error: Exception) -> str:
-    """What a host responded, for operators."""
+    """The response of a host, for operators."""
     match error:
         case NotThePrimary() | SilentHost() | UnusableHost():
             return str(error)

@@ -33,7 +33,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class ServerList:
-    """What a DSN says about the servers, and the rest of it, which the driver reads."""
+    """The servers that a DSN names, and the rest of it, which the driver reads."""
 
     dsn: str
     hosts: tuple[Host, ...]

@@ -53,7 +53,7 @@ class Central:
 
 @dataclass(frozen=True, slots=True)
 class PoolOwner:
-    """What a pool records, and what its server reports now."""
+    """The record in a pool, and the current report of its server."""
 
     installation_id: UUID
     central_system: int

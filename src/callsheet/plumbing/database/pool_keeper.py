@@ -59,7 +59,7 @@ class PoolAddress:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRole:
-    """What this process does with pools besides using them. A command neither migrates them nor holds their leases."""
+    """The tasks of this process for pools besides using them. A command neither migrates pools nor holds leases."""
 
     migrates: bool
     holds_leases: bool

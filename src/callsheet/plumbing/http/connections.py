@@ -85,7 +85,7 @@ def surplus(since: Mapping[Peer, int], busy: Collection[Peer], limit: int) -> li
     """The connections to close so that no network address has more than `limit`. Pure.
 
     `since`: every connection with the check that first found it. A connection with a request in progress is never
-    closed. Of the others, the oldest are closed first: an honest client sends its request at once.
+    closed. The oldest of the others are closed first: an honest client sends its request at once.
     """
     by_client: defaultdict[str, list[Peer]] = defaultdict(list)
     for peer in since:

@@ -225,7 +225,7 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
 
 
 def _place_of(error: Mapping[str, Any]) -> str:
-    """Where the JSON is broken. What is wrong there, the parsers of Python and pydantic say in words of their own."""
+    """The place of the error in JSON. The parsers of Python and pydantic describe the error in words of their own."""
     known = re.search(r"line (\d+) column (\d+)", str(error.get("ctx", {}).get("error", "")))
     if known is not None:
         return f" (line {known[1]}, column {known[2]})"

@@ -136,7 +136,7 @@ class RequestBody:
 
     def _check_values(self, message: Message, max_values: int) -> None:
         if self._ended and self._received <= max_values:
-            return  # So few bytes cannot have more values.
+            return  # A body of this size cannot have more values.
         self._pieces.append(message.get("body", b""))
         if not self._ended:
             return

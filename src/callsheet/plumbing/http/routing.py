@@ -24,7 +24,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class RouteOptions(TypedDict, total=False):
-    """What a route may give to FastAPI, with the names of FastAPI."""
+    """The arguments that a route may give to FastAPI, with the names of FastAPI."""
 
     status_code: int
     response_model: Any

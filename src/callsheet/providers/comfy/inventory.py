@@ -1,4 +1,4 @@
-"""What an engine can run: its version, its nodes, its models, and the versions of its packages of custom nodes.
+"""The inventory of an engine: its version, its nodes, its models, and the versions of its packages of custom nodes.
 
 ComfyUI itself reports no versions of packages. ComfyUI-Manager lists them, Manager 3 under `/customnode/installed` and
 Manager 4 under `/v2/customnode/installed`. The list is an object with the names of the folders, and for each of them

@@ -1,4 +1,4 @@
-"""What an engine declares about its node classes: the type, limits and choices of each input. Pure.
+"""The declarations of an engine about its node classes: the type, limits and choices of each input. Pure.
 
 `/object_info` of a large installation has several megabytes. A form keeps only what is needed to make properties of
 inputs. Forms of all classes are sent compressed, because as JSON they would have more values than a body may have.
@@ -144,8 +144,8 @@ def _is_finite(value: object) -> bool:
 
 
 def agreed(several: Iterable[NodeForms]) -> dict[str, NodeForm]:
-    """What all of these engines accept, by class: an input has the narrowest limits and the choices of all. An input
-    whose kind differs is left out. A class that one engine does not have is as the others declare it.
+    """The forms that all of these engines accept, by class: an input has the narrowest limits and the choices of all.
+    An input whose kind differs is left out. A class that one engine does not have is as the others declare it.
     """
     found: dict[str, NodeForm] = {}
     for forms in several:

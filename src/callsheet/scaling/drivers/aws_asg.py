@@ -38,7 +38,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class AwsAsgOptions(BaseModel):
-    """What `callsheet fleets scale --driver aws_asg` takes."""
+    """The options of `callsheet fleets scale --driver aws_asg`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

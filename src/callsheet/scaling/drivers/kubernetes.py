@@ -58,7 +58,7 @@ Name = Annotated[
 
 
 class KubernetesOptions(BaseModel):
-    """What `callsheet fleets scale --driver kubernetes` takes."""
+    """The options of `callsheet fleets scale --driver kubernetes`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

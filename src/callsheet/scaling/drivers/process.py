@@ -55,7 +55,7 @@ class RegistrationTokens(Protocol):
 
 
 class ProcessOptions(BaseModel):
-    """What `callsheet fleets scale --driver process` takes."""
+    """The options of `callsheet fleets scale --driver process`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

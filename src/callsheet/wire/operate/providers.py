@@ -42,7 +42,7 @@ class Providers(ResponseModel):
 
 
 class SpendWindow(ResponseModel):
-    """What a provider was used for in some time."""
+    """The use of a provider in some time."""
 
     calls: int = Field(description="Attempts of jobs that ended in this time.")
     completed: int

@@ -77,7 +77,7 @@ class Restored(ResponseModel):
 
 
 class BranchPreview(ResponseModel):
-    """What a kill or a restore of a candidate would do at this moment. Nothing is changed."""
+    """The consequences of a kill or a restore of a candidate at this moment. Nothing is changed."""
 
     candidate_id: UUID
     rejects: int = Field(description="Number of active candidates that a kill rejects: this one and its descendants.")

@@ -158,7 +158,7 @@ class InputProblem(ResponseModel):
 
 
 class RunPreview(ResponseModel):
-    """What a run would do, if every job succeeds with one image and no person guides the run."""
+    """The jobs and costs of a run, if every job succeeds with one image and no person guides the run."""
 
     steps: list[StepPreview]
     jobs: int = Field(description="Number of jobs that the run is expected to start.")

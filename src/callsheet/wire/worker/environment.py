@@ -56,7 +56,7 @@ class ReportedModel(WorkerRequest):
 
 
 class Environment(WorkerRequest):
-    """What the engines of a worker can run. A field that is left out is not known, and no workflow is refused because
+    """The inventory of a worker's engines. A field that is left out is not known, and no workflow is refused because
     of it."""
 
     node_classes: list[Name] | None = Field(
@@ -87,7 +87,7 @@ class RequiredModel(UserRequest):
 
 
 class Requirements(UserRequest):
-    """What an engine must have to get jobs of a workflow. Default: what the graph names."""
+    """The requirements of an engine to get jobs of a workflow. Default: what the graph names."""
 
     from_graph: Switch = Field(
         True,

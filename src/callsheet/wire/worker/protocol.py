@@ -166,7 +166,7 @@ class InputFile(ResponseModel):
 
 
 class OutputFile(ResponseModel):
-    """What is expected at `output_url`."""
+    """The file that is expected at `output_url`."""
 
     name: str
     extension: str

@@ -184,7 +184,7 @@ class Agent:
         self._changed.set()
 
     def _offer(self) -> WorkerOffer:
-        """What the engines can take now."""
+        """The jobs that the engines can take now."""
         held = Counter(run.job.provider for run in self._runs)
         return offer_of(self._engines.slots, held, prefetch=self.config.prefetch)
 

@@ -1,4 +1,4 @@
-"""What a job brings: its payload, which is parsed here, and its files, which are cached by their content.
+"""The inputs of a job: its payload, which is parsed here, and its files, which are cached by their content.
 
 An invalid payload is an error of the job, not of the agent.
 """

@@ -78,7 +78,7 @@ class StorageAway(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What all runs of an agent share."""
+    """The parts that all runs of an agent share."""
 
     config: AgentConfig
     plane: ControlPlaneClient

@@ -1,4 +1,4 @@
-"""What an agent says in a poll: how many more jobs it requests, of which providers, and facts for operators.
+"""The contents of an agent's poll: how many more jobs it requests, of which providers, and facts for operators.
 
 A slot renders one job. For each slot the agent may hold one more job: while the engine renders, the agent fetches the
 files of the next job or uploads the result of the last. The limit applies to each provider separately. So at most one

@@ -33,7 +33,9 @@ def choose_engine(engines: Sequence[EngineState], wanted: frozenset[str]) -> Eng
 
 
 def loaded_by(graph: Mapping[str, Any]) -> frozenset[str]:
-    """What an engine has loaded after a run of this graph: the graph's models, or its node classes if it names none."""
+    """The models that an engine has loaded after a run of this graph: the graph's models, or if it names none, its node
+    classes.
+    """
     return frozenset(models_of_graph(graph) or classes_of_graph(graph))
 
 

@@ -1,4 +1,4 @@
-"""What the system reports about a process: whether it is still the same, and how much memory it uses."""
+"""Facts of the system about a process: whether it is still the same, and how much memory it uses."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ LET_GO_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What all tasks of a worker share."""
+    """The parts that all tasks of a worker share."""
 
     plane: Plane
     actors: Mapping[str, Actor]
