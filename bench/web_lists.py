@@ -27,6 +27,7 @@ from callsheet.operate.all_jobs.names import Names
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
 from callsheet.wire.identity import Role
+from callsheet.wire.jobs import JobListFilter
 from callsheet.wire.library import LibraryFilter
 from callsheet.wire.operate.all_jobs import JobFilter
 from tests.support.database.room_statements import statements_of_room
@@ -115,7 +116,7 @@ async def _measure(
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 before=None,
-                status=None,
+                **dict(JobListFilter()),
                 limit=LIMIT + 1,
             )
 
