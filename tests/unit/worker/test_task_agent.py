@@ -167,10 +167,10 @@ async def test_each_poll_names_the_leases_that_the_worker_holds(tmp_path: Path) 
         await done.wait()
 
     async with working(tmp_path, plane, wait, max_concurrency=3):
-        await until(lambda: len(plane.asked) == 3)
+        await until(lambda: len(plane.polls) == 3)
         done.set()
         await until(lambda: len(plane.reports) == 2)
-    assert [each.active_leases for each in plane.asked[:3]] == [
+    assert [each.active_leases for each in plane.polls[:3]] == [
         [],
         [first.lease_token],
         [first.lease_token, second.lease_token],
