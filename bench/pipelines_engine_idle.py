@@ -20,7 +20,7 @@ from callsheet.wire.jobs import JobStatus
 
 name = "pipelines.engine_idle"
 seconds = 30.0
-short = {"leaves": 2, "render_seconds": 0.1, "asked": 2, "ask_seconds": 0.2}
+short = {"leaves": 2, "render_seconds": 0.1, "pipeline_leaves": 2, "ask_seconds": 0.2}
 RENDER_SECONDS = 0.5
 # One child each: as many candidates for a leaf as there are steps.
 STEPS, LEAVES = 3, 11
