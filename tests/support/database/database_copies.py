@@ -25,6 +25,9 @@ class DatabaseCopies:
         self._admin = admin
         self.made: list[str] = []
 
+    def dsn(self, name: str) -> str:
+        return self._postgres.dsn(name)
+
     async def database(self) -> str:
         """Creates an empty database. Returns its DSN."""
         name = f"copy_{next(_numbers)}"

@@ -51,9 +51,15 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
 @app.command()
 def migrate(
     create: bool = typer.Option(False, "--create", help="Create the installation if there is none yet."),
+    without: list[str] = typer.Option(
+        [], "--without", metavar="POOL", help="Leave this pool out. It is not served until it is migrated."
+    ),
 ) -> None:
-    """Migrate central and every pool to the schema of this version."""
-    applied = asyncio.run(_migrate(load_settings(), create))
+    """Migrate central and every pool to the schema of this version.
+
+    All of them are checked first. If one cannot be migrated, none is changed.
+    """
+    applied = asyncio.run(_migrate(load_settings(), create, without))
     for name, labels in applied.items():
         out.print(f"{name}: {', '.join(labels) if labels else 'up to date'}")
     number = sum(len(labels) for labels in applied.values())
@@ -212,8 +218,8 @@ def _shown(row: dict[str, Any], column: str) -> object:
     return row["installation"] + ("" if row["matches"] is not False else " (not this central's)")
 
 
-async def _migrate(settings: Settings, create: bool) -> dict[str, list[str]]:
-    from callsheet.plumbing.database.databases import migrate_all
+async def _migrate(settings: Settings, create: bool, without: list[str]) -> dict[str, list[str]]:
+    from callsheet.plumbing.database.migrate_all import migrate_all
     from callsheet.plumbing.installation.secrets import master_secret
 
     if create:
@@ -221,7 +227,7 @@ async def _migrate(settings: Settings, create: bool) -> dict[str, list[str]]:
         # that.
         master_secret(settings)
     async with _running_central(settings, create=create) as dsn:
-        applied = await migrate_all(settings, dsn)
+        applied = await migrate_all(settings, dsn, without)
     return {name: [migration.label for migration in migrations] for name, migrations in applied.items()}
 
 

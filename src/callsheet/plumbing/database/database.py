@@ -255,10 +255,14 @@ async def create_database(dsn: str, name: str, database: str) -> None:
         except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
             pass  # Another process was faster.
         except asyncpg.InsufficientPrivilegeError:
-            raise DatabaseError(
-                f"The user of {name} may not create the database {database!r}. Let an administrator create it, owned "
-                "by that user, and start again; or name another: callsheet db add-pool NAME DSN"
-            ) from None
+            raise may_not_create(name, database) from None
+
+
+def may_not_create(name: str, database: str) -> DatabaseError:
+    return DatabaseError(
+        f"The user of {name} may not create the database {database!r}. Let an administrator create it, owned by that "
+        "user, and start again; or name another: callsheet db add-pool NAME DSN"
+    )
 
 
 def unreachable(name: str, dsn: str, error: BaseException) -> str:

@@ -25,7 +25,7 @@ from callsheet.plumbing.database.database import (
 )
 from callsheet.plumbing.database.ownership import Central, claim, read_central, release
 from callsheet.plumbing.database.pool_keeper import DatabaseRole, PoolAddress, PoolKeeper, prepare_pool
-from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.installation.installation import require_installation, unfinished
@@ -155,7 +155,7 @@ async def _open(settings: Settings, *, create: bool) -> Databases:
         if embedded is not None:
             undo.push_async_callback(embedded.close)
         if migrates:
-            await _migrate_central(settings, dsn)
+            await migrate_central(settings, dsn)
         else:
             await require_current(settings, dsn)
         central = Database("central", CENTRAL, dsn, settings.database)
@@ -198,27 +198,7 @@ async def _reach_central(settings: Settings, *, create: bool) -> tuple[EmbeddedP
     return embedded, embedded.application_dsn(CENTRAL)
 
 
-async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
-    """Migrates central first, then every pool. At a first start, the first pool is created. Returns the applied
-    migrations by database.
-
-    A pool that cannot be migrated does not stop the others; the first such error is raised at the end.
-    """
-    applied = await _migrate_central(settings, dsn)
-    async with connected(dsn, CENTRAL) as connection:
-        central = await read_central(connection, dsn)
-    addresses = [address for address in await pool_addresses(settings, dsn) if address.name not in applied]
-    # The result has this order, in whichever order the pools finish.
-    names = [*applied, *(address.name for address in addresses)]
-
-    async def migrate(address: PoolAddress) -> None:
-        applied[address.name] = await prepare_pool(address.dsn, address.name, central, migrate=True)
-
-    await all_of(migrate(address) for address in addresses)
-    return {name: applied[name] for name in names}
-
-
-async def _migrate_central(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
+async def migrate_central(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
     """Migrates central, and creates the first pool if there is none."""
     applied = {CENTRAL: await schema.migrate(dsn, "central", CENTRAL)}
     await hit(Failpoint.MIGRATE_BETWEEN_DATABASES)
@@ -271,11 +251,16 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
     return applied
 
 
+async def first_pool_database(connection: Connection) -> str:
+    """The name of the database that the first pool gets, on the server of central."""
+    # Read from the server, because the DSN may not name the database.
+    central = await connection.fetchval("SELECT current_database()")
+    return FIRST_POOL if central == CENTRAL else f"{central}_{FIRST_POOL}"
+
+
 async def _create_first_pool(central_dsn: str) -> list[schema.Migration]:
     async with connected(central_dsn, CENTRAL) as connection:
-        # Read from the server, because the DSN may not name the database.
-        central = await connection.fetchval("SELECT current_database()")
-    database = FIRST_POOL if central == CENTRAL else f"{central}_{FIRST_POOL}"
+        database = await first_pool_database(connection)
     await create_database(central_dsn, CENTRAL, database)
     applied = await schema.migrate(with_database(central_dsn, database), "pool", FIRST_POOL)
     async with connected(central_dsn, CENTRAL) as connection:

@@ -148,6 +148,16 @@ async def require_current(dsn: str, kind: DatabaseKind, name: str) -> None:
         raise SchemaUnknown(f"Database {name} lacks the migrations {labels}. Run: callsheet db migrate")
 
 
+async def require_right_to_migrate(connection: asyncpg.Connection[asyncpg.Record], name: str) -> None:
+    """Checks whether the user of the connection may create tables, or alter those that there are."""
+    owner = await connection.fetchval("SELECT tableowner FROM pg_tables WHERE tablename = 'database_identity'")
+    if owner is None:
+        if not await connection.fetchval("SELECT has_schema_privilege(current_schema(), 'CREATE')"):
+            raise _may_not_create_tables(name, "permission denied")
+    elif not await connection.fetchval("SELECT pg_has_role($1::name, 'USAGE')", owner):
+        raise _may_not_migrate(name, "permission denied", owner)
+
+
 def check_version(name: str, major: int) -> None:
     if major < MINIMUM_VERSION:
         raise DatabaseError(f"Database {name} is on PostgreSQL {major}; Callsheet needs {MINIMUM_VERSION} or newer.")
@@ -160,10 +170,21 @@ async def _identify(connection: asyncpg.Connection[asyncpg.Record], kind: Databa
             await connection.execute("INSERT INTO database_identity (kind, name) VALUES ($1, $2)", kind, name)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
         # Since PostgreSQL 15 only the owner of a database may create tables in its schema `public`.
-        raise DatabaseError(
-            f"The user of database {name} may not create tables there ({error}). Make it the owner: "
-            "ALTER DATABASE … OWNER TO …"
-        ) from error
+        raise _may_not_create_tables(name, str(error)) from error
+
+
+def _may_not_create_tables(name: str, reason: str) -> DatabaseError:
+    return DatabaseError(
+        f"The user of database {name} may not create tables there ({reason}). Make it the owner: ALTER DATABASE … "
+        "OWNER TO …"
+    )
+
+
+def _may_not_migrate(name: str, reason: str, owner: str) -> DatabaseError:
+    return DatabaseError(
+        f"The user of database {name} may not change its schema ({reason}). Run `callsheet db migrate` with a DSN of "
+        f"the owner of its tables, {owner}."
+    )
 
 
 async def _take_turn(connection: asyncpg.Connection[asyncpg.Record]) -> None:
@@ -186,10 +207,7 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], name: str, migr
                 await asyncio.sleep(PAUSE_SECONDS)
     except asyncpg.InsufficientPrivilegeError as error:
         owner = await connection.fetchval("SELECT tableowner FROM pg_tables WHERE tablename = 'database_identity'")
-        raise DatabaseError(
-            f"The user of database {name} may not change its schema ({error}). Run `callsheet db migrate` with a DSN "
-            f"of the owner of its tables, {owner}."
-        ) from error
+        raise _may_not_migrate(name, str(error), owner) from error
     except asyncpg.LockNotAvailableError as error:
         raise DatabaseError(
             f"Migration {migration.label} of database {name} did not get its lock in {LOCK_ATTEMPTS} attempts: a "
