@@ -10,11 +10,10 @@ from starlette.types import ASGIApp
 
 from callsheet.app.in_process.room import open_task_runner
 from callsheet.app.in_process.runner import TaskRunner
-from callsheet.catalog.room import CatalogRoom, open_catalog
-from callsheet.catalog.routers import catalog_routers
+from callsheet.catalog.room import CatalogRoom, catalog_routers, open_catalog
 from callsheet.dispatch.room import DispatchRoom, open_dispatch
 from callsheet.effects.effect_jobs import EffectJobs
-from callsheet.effects.routers import effects_routers
+from callsheet.effects.room import effects_routers
 from callsheet.fleet.operate.metrics import FleetOverview
 from callsheet.fleet.protocol.application import SECTION as WORKERS
 from callsheet.fleet.protocol.poll_reports import WorkerDiskMetrics
@@ -23,33 +22,24 @@ from callsheet.fleet.protocol.worker_protocol import WorkerProtocol, open_protoc
 from callsheet.fleet.registry.asg import AsgMetrics
 from callsheet.fleet.registry.credentials import Credentials
 from callsheet.fleet.registry.held_leases import ExpiredLeases
-from callsheet.fleet.room import FleetRoom, open_fleet
-from callsheet.fleet.routers import fleet_routers
+from callsheet.fleet.room import FleetRoom, fleet_routers, open_fleet
 from callsheet.fleet.worker_api import WorkerApi
 from callsheet.identity.accounts.deletion import UserDeletion
-from callsheet.identity.room import IdentityRoom, open_identity
-from callsheet.identity.routers import identity_routers
-from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.routers import jobs_routers, open_jobs_api
+from callsheet.identity.room import IdentityRoom, identity_routers, open_identity
+from callsheet.jobs.room import JobsRoom, jobs_routers, open_jobs, open_jobs_api
 from callsheet.jobs.submit.active_limits import ActiveLimits
-from callsheet.library.room import LibraryRoom, open_library
-from callsheet.library.routers import library_routers
+from callsheet.library.room import LibraryRoom, library_routers, open_library
 from callsheet.media.free_space import SpaceMetrics
-from callsheet.media.room import MediaRoom, open_media
-from callsheet.media.routers import media_routers
+from callsheet.media.room import MediaRoom, media_routers, open_media
 from callsheet.media.storage import Storage
 from callsheet.media.storage.calls import StorageMetrics
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.operate.alerts.current import CurrentAlerts
-from callsheet.operate.alerts.room import AlertsRoom, open_alerts
-from callsheet.operate.alerts.routers import alerts_routers
-from callsheet.operate.all_jobs.room import AllJobsRoom, open_all_jobs
-from callsheet.operate.all_jobs.routers import all_jobs_routers
-from callsheet.operate.installation.routers import administration_routers
-from callsheet.operate.statistics.room import StatisticsRoom, open_statistics
-from callsheet.operate.statistics.routers import statistics_routers
-from callsheet.pipelines.room import PipelinesRoom, open_pipelines
-from callsheet.pipelines.routers import pipeline_routers
+from callsheet.operate.alerts.room import AlertsRoom, alerts_routers, open_alerts
+from callsheet.operate.all_jobs.room import AllJobsRoom, all_jobs_routers, open_all_jobs
+from callsheet.operate.installation.room import administration_routers
+from callsheet.operate.statistics.room import StatisticsRoom, open_statistics, statistics_routers
+from callsheet.pipelines.room import PipelinesRoom, open_pipelines, pipeline_routers
 from callsheet.pipelines.run.user_work import JobsAndRunsOfUser
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener, Notifier
@@ -58,18 +48,14 @@ from callsheet.plumbing.http.edge import CallerCheck
 from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.metrics import ProcessMetrics, ReconcilerMetrics
 from callsheet.providers.registry import ActorRegistry
-from callsheet.scaling.room import ScalingRoom, open_scaling
-from callsheet.scaling.routers import scaling_routers
+from callsheet.scaling.room import ScalingRoom, open_scaling, scaling_routers
 from callsheet.settings import Settings
-from callsheet.tasks.room import TasksRoom, open_tasks
-from callsheet.tasks.routers import task_routers
+from callsheet.tasks.room import TasksRoom, open_tasks, task_routers
 from callsheet.tasks.scraped_products import with_product
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
-from callsheet.wallet.room import WalletRoom, open_wallet
-from callsheet.wallet.routers import wallet_routers
-from callsheet.webhooks.room import WebhooksRoom, open_webhooks
-from callsheet.webhooks.routers import CALLBACKS, check_of_callbacks, webhook_routers
+from callsheet.wallet.room import WalletRoom, open_wallet, wallet_routers
+from callsheet.webhooks.room import CALLBACKS, WebhooksRoom, check_of_callbacks, open_webhooks, webhook_routers
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Builds all parts of the catalog."""
+"""The catalog: its parts and its routes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,23 @@ from callsheet.catalog.engines.live_engines import EngineRegister
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.image_effects import ImageEffects
 from callsheet.catalog.payloads import Payloads
+from callsheet.catalog.routes import (
+    WaitsOf,
+    admin_asset_router,
+    admin_effect_router,
+    admin_workflow_router,
+    effect_router,
+    workflow_editing_router,
+)
 from callsheet.catalog.workflow_tests import WorkflowTests
 from callsheet.catalog.workflow_versions import WorkflowVersions
 from callsheet.catalog.workflows import Workflows
+from callsheet.identity.access.authentication import Authentication
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 
@@ -67,3 +77,13 @@ def open_catalog(
         deleted_assets=DeletedAssets(databases, storage, job_lifetime_seconds, owner),
         engines=EngineRegister(databases),
     )
+
+
+def catalog_routers(catalog: CatalogRoom, authentication: Authentication, waits_of: WaitsOf) -> list[Router]:
+    return [
+        effect_router(catalog, waits_of, authentication),
+        admin_workflow_router(catalog, authentication),
+        workflow_editing_router(catalog, authentication),
+        admin_effect_router(catalog, authentication),
+        admin_asset_router(catalog, authentication),
+    ]

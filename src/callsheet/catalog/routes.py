@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from uuid import UUID
 
 from fastapi import Depends, Path, Query
 
 from callsheet.catalog.offers import EffectOffer
 from callsheet.catalog.proposing.proposal_view import proposal_of, readable_graph
-from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
@@ -31,6 +30,9 @@ from callsheet.wire.catalog import (
 from callsheet.wire.effects import CreateEffect, Effect, EffectRecord, EffectWait, UpdateEffect
 from callsheet.wire.forms import Slug, WorkflowSlug
 from callsheet.wire.workflow_editing import ProposeWorkflow, WorkflowProposal, WorkflowVersion, WorkflowVersionDetail
+
+if TYPE_CHECKING:
+    from callsheet.catalog.room import CatalogRoom
 
 # Returns the expected wait of a user's job on each route. A higher room implements it, because the catalog does not
 # know workers.

@@ -1,4 +1,4 @@
-"""Builds the parts of the worker registry."""
+"""The worker registry: its parts, its loops, and the routes of the worker protocol and for admins."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from callsheet.fleet.fleets.capacity import FleetCapacity
 from callsheet.fleet.fleets.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets.fleets import Fleets
+from callsheet.fleet.operate.admin_routes import (
+    admin_fleet_router,
+    admin_worker_router,
+    fleet_token_router,
+    worker_log_router,
+)
+from callsheet.fleet.operate.metrics import FleetOverview
+from callsheet.fleet.operate.metrics_routes import WhyQueued, overview_router
 from callsheet.fleet.operate.workers import Workers
 from callsheet.fleet.protocol.authentication import WorkerAuthentication
 from callsheet.fleet.protocol.poll_reports import PollReports
@@ -16,8 +24,11 @@ from callsheet.fleet.registry.instances import InstanceValidator
 from callsheet.fleet.registry.registry import WorkerRegistry
 from callsheet.fleet.registry.sweeper import AuditRetention, WorkerSweeper
 from callsheet.fleet.registry.worker_log import Audit
+from callsheet.fleet.worker_api import WorkerApi
+from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.lease.leases import Leases
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
@@ -64,3 +75,20 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, le
         instances=InstanceValidator(databases, groups, workers),
         poll_reports=PollReports(databases),
     )
+
+
+def fleet_routers(
+    fleet: FleetRoom,
+    worker_api: WorkerApi,
+    overview: FleetOverview,
+    why_queued: WhyQueued,
+    authentication: Authentication,
+) -> list[Router]:
+    return [
+        worker_api.documented,
+        overview_router(overview, why_queued, authentication),
+        admin_worker_router(fleet.workers, authentication),
+        worker_log_router(fleet.workers, authentication),
+        admin_fleet_router(fleet.fleets, authentication),
+        fleet_token_router(fleet.fleet_tokens, authentication),
+    ]

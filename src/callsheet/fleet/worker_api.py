@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.requests import Request
@@ -15,7 +15,6 @@ from callsheet.fleet.protocol.source_design import Envelope
 from callsheet.fleet.protocol.worker_protocol import WorkerProtocol
 from callsheet.fleet.registry.credentials import Credential, Credentials
 from callsheet.fleet.registry.registration_routes import SessionOperations
-from callsheet.fleet.room import FleetRoom
 from callsheet.identity.access.authentication import Authentication
 from callsheet.plumbing.http.long_requests import ClientDisconnected
 from callsheet.wire.fleet import DeregisterRequest, RegisterRequest, RegisterResponse
@@ -33,6 +32,9 @@ from callsheet.wire.worker.protocol import (
     RequeueRequest,
     WorkerResponse,
 )
+
+if TYPE_CHECKING:
+    from callsheet.fleet.room import FleetRoom
 
 WORKER_TOKEN = HTTPBearer(scheme_name="WorkerToken", description="The token that the worker got when it registered.")
 FLEET_SECRET = APIKeyHeader(

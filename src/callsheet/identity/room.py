@@ -1,4 +1,4 @@
-"""Builds all parts of the identity room."""
+"""The identity room: its parts and its routes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,26 @@ from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.access.sessions import Sessions, SessionSweeper
 from callsheet.identity.access.stream_tokens import StreamTokens
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.deletion import UserDeletion
 from callsheet.identity.accounts.management import UserManagement
+from callsheet.identity.accounts.management_routes import (
+    tenant_management_router,
+    user_credential_router,
+    user_management_router,
+)
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.audit_log import AuditLog
+from callsheet.identity.audit_log_routes import audit_router
 from callsheet.identity.links.invitations import Invitations
+from callsheet.identity.links.link_pages import link_page_router
+from callsheet.identity.links.link_routes import admin_link_router, link_router
 from callsheet.identity.links.links import Links
 from callsheet.identity.links.mail import Mailer
 from callsheet.identity.links.mail_sender import MailSender
 from callsheet.identity.links.password_resets import PasswordResets
+from callsheet.identity.routes import StorageOf, account_router, key_router, session_list_router, session_router
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
@@ -86,3 +97,22 @@ def open_links(databases: Databases, settings: Settings, secret: Master) -> Acco
         resets=PasswordResets(databases, passwords, attempts, mailer, links, settings, wake=mails.wake),
         mails=mails,
     )
+
+
+def identity_routers(
+    identity: IdentityRoom, settings: Settings, storage_of: StorageOf, deletion: UserDeletion
+) -> list[Router]:
+    authentication = identity.authentication
+    return [
+        session_router(identity.sessions, identity.one_time_links, authentication, settings, storage_of),
+        session_list_router(identity.sessions, authentication, settings),
+        key_router(identity.keys, authentication),
+        link_router(identity.links, authentication),
+        link_page_router(identity.links),
+        account_router(identity.accounts, authentication),
+        user_management_router(identity.management, deletion, authentication),
+        user_credential_router(identity.management, authentication),
+        tenant_management_router(identity.accounts, identity.management, authentication),
+        admin_link_router(identity.links, authentication),
+        audit_router(identity.audit, authentication),
+    ]

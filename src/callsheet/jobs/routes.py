@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 from fastapi import Depends, Query
@@ -10,7 +10,6 @@ from fastapi import Depends, Query
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.machine.rows import EventRow
-from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import JobReader
 from callsheet.jobs.show.views import event_view, job_view, listed_job_view
@@ -19,6 +18,9 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobEvent, JobListFilter
+
+if TYPE_CHECKING:
+    from callsheet.jobs.room import JobsRoom
 
 SQL = statements("callsheet.jobs.show")
 

@@ -1,19 +1,24 @@
-"""Builds all parts of the library."""
+"""The library: its parts and its routes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from callsheet.catalog.room import CatalogRoom
+from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.change.deletion import JobDeletion
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.reader import JobReader
+from callsheet.library.action_routes import job_deletion_router, library_action_router
 from callsheet.library.bulk import LibraryActions
 from callsheet.library.downloads import LibraryDownloads
 from callsheet.library.lists import JobLists
+from callsheet.library.public_link_routes import share_link_router, shared_result_router
 from callsheet.library.public_links import Openings, Shares
+from callsheet.library.routes import library_router
 from callsheet.media.room import MediaRoom
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 
@@ -50,3 +55,13 @@ def open_library(
         shares=Shares(databases, reader, media.files, settings, openings),
         openings=openings,
     )
+
+
+def library_routers(library: LibraryRoom, authentication: Authentication) -> list[Router]:
+    return [
+        library_router(library.lists, library.catalog.effects, authentication),
+        library_action_router(library.bulk, library.downloads, authentication),
+        job_deletion_router(library.deletion, authentication),
+        share_link_router(library.shares, authentication),
+        shared_result_router(library.shares, library.media.files.storage),
+    ]

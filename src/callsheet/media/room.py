@@ -1,23 +1,30 @@
-"""Builds all parts of the media room."""
+"""The media room: its parts and its routes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from callsheet.identity.accounts.quotas import Quotas
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.identity.room import IdentityRoom
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
 from callsheet.media.free_space import FreeSpace
 from callsheet.media.previews.maker import PreviewMaker
+from callsheet.media.previews.routes import preview_router
 from callsheet.media.previews.urls import PreviewUrls
+from callsheet.media.quota_routes import quota_router
 from callsheet.media.retention import Retention
+from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage
 from callsheet.media.storage.owner import StorageOwner
+from callsheet.media.storage.routes import storage_router
 from callsheet.media.sweeper import MediaSweeper, StorageSweeper
-from callsheet.media.uploads import Uploads
+from callsheet.media.uploads import AwaitedUploads, Uploads
 from callsheet.media.usage import StorageUsage
 from callsheet.media.videos import Videos
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
@@ -75,3 +82,16 @@ def open_media(
         usage=usage,
         free_space=free_space,
     )
+
+
+def media_routers(media: MediaRoom, identity: IdentityRoom) -> list[Router]:
+    authentication, storage = identity.authentication, media.files.storage
+    awaited = AwaitedUploads(TenantRouting(media.files.databases))
+    return [
+        # Other storage backends serve their objects themselves.
+        *([storage_router(storage, awaited)] if isinstance(storage, LocalStorage) else []),
+        preview_router(storage, media.preview_urls),
+        video_router(media, authentication),
+        file_router(media, authentication),
+        quota_router(media.usage, identity.accounts, authentication),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from fastapi import Depends, Query
@@ -11,12 +11,14 @@ from starlette.responses import Response
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
 from callsheet.media.deletion import OwnerOfMedia
-from callsheet.media.room import MediaRoom
 from callsheet.media.storage.responses import ISOLATION_HEADERS, shows_inline
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File, UploadLimits, Video, VideoStatus
+
+if TYPE_CHECKING:
+    from callsheet.media.room import MediaRoom
 
 _PREVIEW: dict[int | str, dict[str, Any]] = {
     200: {

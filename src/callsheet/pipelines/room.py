@@ -1,4 +1,4 @@
-"""Builds the objects of the pipelines room."""
+"""The pipelines room: its parts and its routes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from callsheet.catalog.room import CatalogRoom
+from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.machine.journal import CHANNEL as EVENT_CHANNEL
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.show.presenter import Presenter
 from callsheet.media.room import MediaRoom
 from callsheet.pipelines.design.definitions import Pipelines
+from callsheet.pipelines.design.design_routes import design_router
 from callsheet.pipelines.design.pipeline_templates import StartingPoints
 from callsheet.pipelines.design.step_workflows import StepWorkflows
 from callsheet.pipelines.design.versions import Versions
+from callsheet.pipelines.judge.candidate_routes import (
+    candidate_router,
+    guidance_router,
+    run_candidate_router,
+    run_view_router,
+)
 from callsheet.pipelines.judge.guidance import Guidance, open_guidance
+from callsheet.pipelines.routes import pipeline_router, run_router
 from callsheet.pipelines.run.collector import Collector
 from callsheet.pipelines.run.deletion import RunDeletion
 from callsheet.pipelines.run.figures import RunMetrics, RunNumbers
@@ -26,6 +36,7 @@ from callsheet.pipelines.run.step_jobs import StepJobs
 from callsheet.pipelines.run.task_steps import TaskPlans
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.loops import Loop
 
@@ -105,3 +116,18 @@ def open_pipelines(
         deletion=RunDeletion.of(databases, media, jobs, settings.retention_days),
         numbers=RunNumbers(lambda: databases.pools, settings),
     )
+
+
+def pipeline_routers(room: PipelinesRoom, presenter: Presenter, authentication: Authentication) -> list[Router]:
+    guidance, design = room.guidance, room.design
+    return [
+        design_router(design.workflows, design.starting_points, design.versions, design.previews, authentication),
+        pipeline_router(room.pipelines, room.runs, authentication),
+        run_router(room.runs, room.deletion, guidance.gallery, authentication),
+        run_candidate_router(guidance.gallery, guidance.exports, authentication),
+        guidance_router(guidance.votes, guidance.branches, authentication),
+        run_view_router(guidance.views, authentication),
+        candidate_router(
+            guidance.gallery, guidance.branches, guidance.lineages, guidance.views, presenter, authentication
+        ),
+    ]

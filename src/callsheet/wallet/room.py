@@ -1,12 +1,18 @@
-"""Builds the parts of the wallet room that exist as long as the process."""
+"""The wallet room: the parts that exist as long as the process, and its routes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import UUID
 
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.identity.room import IdentityRoom
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.toolbox.loops import Loop
 from callsheet.wallet.requested_checks import LedgerAuditor, LedgerAudits
+from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, wallet_router
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +28,17 @@ class WalletRoom:
 def open_wallet(databases: Databases) -> WalletRoom:
     auditor = LedgerAuditor(databases)
     return WalletRoom(auditor, LedgerAudits(databases, auditor.wake))
+
+
+def wallet_routers(
+    databases: Databases, wallet: WalletRoom, identity: IdentityRoom, changed: Callable[[UUID, UUID], None]
+) -> list[Router]:
+    """All routes of the wallet room. `changed`: called with tenant and user after a commit, so that streams show the
+    new balance.
+    """
+    authentication = identity.authentication
+    return [
+        wallet_router(databases, authentication),
+        admin_wallet_router(TenantRouting(databases), identity.accounts, identity.audit, authentication, changed),
+        ledger_audit_router(wallet.audits, authentication),
+    ]

@@ -1,4 +1,4 @@
-"""Builds the parts that call providers and receive their callbacks."""
+"""The parts that call providers and receive their callbacks, and their routes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from starlette.requests import Request
+
+from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener, Notify
+from callsheet.plumbing.http.edge import CallerCheck
+from callsheet.plumbing.http.routing import Router
 from callsheet.providers.media import Finish, MediaProvider, WebhookProvider
 from callsheet.settings import Settings
 from callsheet.toolbox.clock import Clock, SystemClock
@@ -26,6 +31,7 @@ from callsheet.webhooks.gate import CallGate
 from callsheet.webhooks.metrics import CallMetrics
 from callsheet.webhooks.operations import ProviderOperations
 from callsheet.webhooks.result_collector import ResultCollector
+from callsheet.webhooks.routes import admin_provider_router, callback_router
 from callsheet.webhooks.worklist import CallSweeper, Worklist
 
 
@@ -100,3 +106,20 @@ def open_webhooks(
         metrics=metrics,
         client=client,
     )
+
+
+CALLBACKS = "/api/webhooks/"
+
+
+def webhook_routers(webhooks: WebhooksRoom, authentication: Authentication) -> list[Router]:
+    return [callback_router(webhooks.callbacks), admin_provider_router(webhooks.operations, authentication)]
+
+
+def check_of_callbacks(callbacks: Callbacks) -> CallerCheck:
+    """Large bodies are read only for a callback that is expected."""
+
+    async def check_caller(request: Request) -> None:
+        provider, _, callback_id = request.scope["path"].removeprefix(CALLBACKS).partition("/")
+        await callbacks.expect(provider, callback_id)
+
+    return check_caller

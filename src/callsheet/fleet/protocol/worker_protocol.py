@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -15,7 +16,6 @@ from callsheet.fleet.protocol.outputs import AcceptedUploads, OutputInspection
 from callsheet.fleet.protocol.polls import WorkerPolls
 from callsheet.fleet.protocol.reports import WorkerReports
 from callsheet.fleet.protocol.unnamed_leases import UnnamedLeases
-from callsheet.fleet.room import FleetRoom
 from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
@@ -23,6 +23,9 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
+
+if TYPE_CHECKING:
+    from callsheet.fleet.room import FleetRoom
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Awaitable
 from html import escape
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from fastapi import Request
@@ -16,11 +17,13 @@ from starlette.requests import ClientDisconnect
 from callsheet.identity.links.invitations import Invitations
 from callsheet.identity.links.links import INVITATION, RESET
 from callsheet.identity.links.password_resets import PasswordResets
-from callsheet.identity.room import AccountLinks
 from callsheet.plumbing.http.problems import STATUS_OF_CODE
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import MalformedRequest, Refusal
 from callsheet.wire.identity import AcceptInvitationRequest, SetPasswordRequest
+
+if TYPE_CHECKING:
+    from callsheet.identity.room import AccountLinks
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: #f4f4f2; color: #1d1d1b; }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 from fastapi import Depends, Path, Query, Request
@@ -12,7 +12,6 @@ from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.managers import Manager
 from callsheet.identity.audit_log import actor_of
-from callsheet.identity.room import AccountLinks
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
@@ -30,6 +29,9 @@ from callsheet.wire.identity import (
     SetPasswordRequest,
     User,
 )
+
+if TYPE_CHECKING:
+    from callsheet.identity.room import AccountLinks
 
 ON_ITS_WAY = "If a user has this e-mail address, a mail with a link to set a new password is on its way."
 NO_MAIL = (

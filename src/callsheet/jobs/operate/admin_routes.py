@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 from fastapi import Path, Query, Response
@@ -14,7 +14,6 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.accounts import Accounts
 from callsheet.identity.audit_log import AuditLog, actor_of
 from callsheet.jobs.operate.operations import DispatchOperations, JobOperations
-from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.views import job_for, page_for
@@ -37,6 +36,9 @@ from callsheet.wire.operate.operations import (
     SetConcurrencyLimit,
 )
 from callsheet.wire.tasks import JobOrTaskId
+
+if TYPE_CHECKING:
+    from callsheet.jobs.room import JobsRoom
 
 DispatchId = Annotated[int, Path(ge=1, le=2**62)]
 WITHOUT_REASON = Because()

@@ -1,19 +1,23 @@
-"""Builds the parts of the room."""
+"""The jobs of all tenants: the parts of the room and its routes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from callsheet.catalog.effects import Effects
+from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.audit_log import AuditLog
 from callsheet.jobs.operate.operations import DispatchOperations
 from callsheet.jobs.room import JobsRoom
 from callsheet.operate.all_jobs.bulk_actions import BulkActions
 from callsheet.operate.all_jobs.bulk_loop import BulkActionLoop
+from callsheet.operate.all_jobs.bulk_routes import bulk_action_router
 from callsheet.operate.all_jobs.errors import JobErrors
 from callsheet.operate.all_jobs.lists import AllJobs
 from callsheet.operate.all_jobs.names import Names
+from callsheet.operate.all_jobs.routes import all_jobs_router, job_errors_router
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.toolbox.loops import Loop
 
 
@@ -43,3 +47,11 @@ def open_all_jobs(databases: Databases, effects: Effects, jobs: JobsRoom) -> All
         bulk_actions=BulkActions(databases.central, names, loop.wake),
         bulk_loop=loop,
     )
+
+
+def all_jobs_routers(room: AllJobsRoom, authentication: Authentication) -> list[Router]:
+    return [
+        all_jobs_router(room.jobs, room.names, authentication),
+        job_errors_router(room.errors, authentication),
+        bulk_action_router(room.bulk_actions, authentication),
+    ]

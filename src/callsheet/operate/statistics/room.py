@@ -1,14 +1,17 @@
-"""Builds the parts that keep statistics."""
+"""The parts that keep statistics, and their routes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callsheet.identity.access.authentication import Authentication
 from callsheet.operate.statistics.keeper import StatisticsKeeper
+from callsheet.operate.statistics.routes import statistics_router
 from callsheet.operate.statistics.series import Series
 from callsheet.operate.statistics.spend import Spend
 from callsheet.operate.statistics.spend_keeper import SpendKeeper
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.http.routing import Router
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 
@@ -32,3 +35,7 @@ def open_statistics(databases: Databases, settings: Settings) -> StatisticsRoom:
         Series(databases),
         Spend(databases, settings.tasks.provider_prices, settings.tasks.currency),
     )
+
+
+def statistics_routers(statistics: StatisticsRoom, authentication: Authentication) -> list[Router]:
+    return [statistics_router(statistics.series, statistics.spend, authentication)]

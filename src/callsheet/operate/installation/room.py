@@ -1,4 +1,4 @@
-"""All routes of the administration room."""
+"""The routes of the room."""
 
 from __future__ import annotations
 

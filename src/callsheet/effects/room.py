@@ -1,4 +1,4 @@
-"""All routes of the effects room."""
+"""The routes of the effects room."""
 
 from __future__ import annotations
 
