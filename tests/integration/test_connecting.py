@@ -16,9 +16,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from callsheet.operate.installation.examination import examine
 from callsheet.plumbing.database.connecting import NoPrimary, NotThePrimary, connect
 from callsheet.plumbing.database.database import DatabaseError, connected
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.settings import load_settings
 from tests.support.database.replication import Pair, PairFiles, Server, dsn_of, silent_host, unreachable_host
 from tests.support.run.ports import free_port
 
@@ -79,6 +81,53 @@ async def test_a_standby_alone_is_refused_and_an_error_of_one_host_gives_the_adv
     with pytest.raises(DatabaseError, match=r"is refused\. Callsheet writes, so target_session_attrs cannot be 'any'"):
         async with connected(steady.dsn("central") + "&target_session_attrs=any", "central"):
             pass
+
+
+async def test_each_dsn_without_a_primary_has_one_sentence_that_says_what_to_do(
+    steady: Pair, postgres: EmbeddedPostgres
+) -> None:
+    standby, primary = steady.standby.host, steady.primary.host
+    assert await sentence_of(steady.standby.dsn("central")) == (
+        f"Database central at {standby}/central cannot be used: {standby} is a standby. Name the primary in the DSN, "
+        "or all servers: postgresql://user:password@db1,db2/name"
+    )
+    other = f"localhost:{steady.standby.port}"
+    assert await sentence_of(dsn_of("central", steady.standby, other)) == (
+        f"Database central at {standby},{other}/central cannot be used: {standby} is a standby; {other} is a standby. "
+        "The DSN names no primary: add it to the hosts, or promote one of them."
+    )
+    # One of them may be the primary, and does not respond.
+    assert (await sentence_of(dsn_of("central", steady.standby, "127.0.0.1:1"))).endswith(
+        "Check that PostgreSQL is running there, and that the URL is right."
+    )
+    dsn = postgres.dsn("postgres").replace("@127.0.0.1:", f"@{primary},127.0.0.1:")
+    assert (await sentence_of(dsn)).endswith(
+        "may: stop the others. Compare their newest jobs before you stop one: jobs that only one of them has are lost "
+        "with it."
+    )
+
+
+async def sentence_of(dsn: str) -> str:
+    with pytest.raises(DatabaseError) as refused:
+        async with connected(dsn, "central"):
+            pass
+    return str(refused.value)
+
+
+async def test_doctor_finds_two_primaries_of_which_one_is_used(pair: Pair, tmp_path: Path) -> None:
+    settings = load_settings(home=tmp_path, database={"dsn": pair.dsn("central")}, log={"level": "error"})
+
+    async def problems() -> list[str]:
+        found = [each for each in await examine(settings) if each.part == "database" and each.status == "problem"]
+        return [f"{each.message} {each.advice}" for each in found]
+
+    assert await problems() == []
+    await pair.standby.promote()
+    one, two = pair.primary.host, pair.standby.host
+    assert await problems() == [
+        f"Database central has 2 primaries: {one} and {two} accept writes. {two} was promoted last (timeline 2), and "
+        f"Callsheet uses it. Stop {one}, and make it a standby of {two} before it starts again."
+    ]
 
 
 async def test_no_connection_is_left_at_a_server_that_was_not_chosen(pair: Pair) -> None:

@@ -23,6 +23,7 @@ from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central
 from callsheet.plumbing.database.migrate import inspect
 from callsheet.plumbing.database.ownership import check_owner, read_central
+from callsheet.plumbing.database.primaries import two_primaries
 from callsheet.plumbing.installation.installation_key import key_problem, read_fingerprint
 from callsheet.plumbing.installation.secrets import SECOND_FILE, SECRET_FILE, has_key, master_secret
 from callsheet.providers.registry import open_registry
@@ -149,6 +150,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
     warned: list[SettingsFinding] = []
     async with reach() as dsn:
         state = await inspect(dsn, "central", CENTRAL)
+        broken += await _two_primaries(CENTRAL, dsn)
         async with connected(dsn, CENTRAL) as connection:
             version = await connection.fetchval("SHOW server_version")
             started_at = time.time()
@@ -164,6 +166,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
             for pool in pools:
                 try:
                     pending[pool.name] = await _examine_pool(pool, central)
+                    broken += await _two_primaries(pool.name, pool.dsn)
                 except OperatorError as error:
                     # The other pools are checked anyway, because they are served.
                     broken.append(SettingsFinding("database", "problem", f"Pool {pool.name} is not served. {error}"))
@@ -175,6 +178,11 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
     else:
         schema = SettingsFinding("database", "ok", found)
     return [schema, *broken, clock_finding("database", drift), *warned]
+
+
+async def _two_primaries(name: str, dsn: str) -> list[SettingsFinding]:
+    found = await two_primaries(name, dsn)
+    return [] if found is None else [SettingsFinding("database", "problem", *found)]
 
 
 async def _wrong_key(connection: Connection, settings: Settings) -> list[SettingsFinding]:

@@ -11,6 +11,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +38,11 @@ KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_K
 # Servers that do not report their timeline. It is not compared.
 UNKNOWN = 0
 
+STANDBY_ADVICE = "Name the primary in the DSN, or all servers: postgresql://user:password@db1,db2/name"
+READ_ONLY_ADVICE = "Name a server that accepts writes, or let an administrator set default_transaction_read_only=off."
+NO_PRIMARY_ADVICE = "The DSN names no primary: add it to the hosts, or promote one of them."
+SPLIT_ADVICE = "Compare their newest jobs before you stop one: jobs that only one of them has are lost with it."
+
 if TYPE_CHECKING:  # generic for the type checker only
     _Base = asyncpg.Connection[asyncpg.Record]
 else:
@@ -60,7 +66,11 @@ class ServerState(NamedTuple):
 
 
 class NotThePrimary(ConnectionError):
-    """The server does not accept writes, or was the primary before another one took over."""
+    """The server does not accept writes, or was the primary before another one took over. `advice` says what to do."""
+
+    def __init__(self, message: str, advice: str):
+        super().__init__(message)
+        self.advice = advice
 
 
 class SilentHost(TimeoutError):
@@ -77,6 +87,14 @@ class NoPrimary(ConnectionError):
     def __init__(self, errors: Mapping[Host, Exception]):
         super().__init__("; ".join(response_of(host, error) for host, error in errors.items()))
         self.errors = errors
+
+    @property
+    def advice(self) -> str | None:
+        """What to do if all servers responded and none of them may be used. None if one of them may be the primary."""
+        advice = [error.advice for error in self.errors.values() if isinstance(error, NotThePrimary)]
+        if len(advice) < len(self.errors):
+            return None
+        return advice[0] if len(set(advice)) == 1 and advice[0] != STANDBY_ADVICE else NO_PRIMARY_ADVICE
 
     @property
     def cause(self) -> Exception:
@@ -138,6 +156,11 @@ async def connect(dsn: str, **options: Any) -> PrimaryConnection:
     if len(servers.hosts) == 1:
         return await _attempt(servers, servers.hosts[0], options)
     return await _latest_primary(servers, options)
+
+
+async def connect_to(dsn: str, host: Host, **options: Any) -> PrimaryConnection:
+    """Connects to one of the hosts of the DSN if it accepts writes, whatever the others do."""
+    return await _attempt(replace(read_servers(dsn), hosts=(host,)), host, options)
 
 
 def response_of(host: Host, error: Exception) -> str:
@@ -208,13 +231,14 @@ async def _attempt(servers: ServerList, host: Host, options: Mapping[str, Any]) 
 
 def _require_primary(servers: ServerList, host: Host, state: ServerState) -> None:
     if state.is_standby:
-        raise NotThePrimary(f"{host} is a standby")
+        raise NotThePrimary(f"{host} is a standby", STANDBY_ADVICE)
     if state.is_read_only:
-        raise NotThePrimary(f"{host} is read-only")
+        raise NotThePrimary(f"{host} is read-only", READ_ONLY_ADVICE)
     if TIMELINES.is_behind(servers.hosts, state):
         TIMELINES.report(host, state)
         raise NotThePrimary(
-            f"{host} accepts writes, but another server was promoted after it (timeline {state.timeline}): stop it"
+            f"{host} accepts writes, but another server was promoted after it (timeline {state.timeline}): stop it",
+            NO_PRIMARY_ADVICE,
         )
 
 
@@ -266,4 +290,4 @@ def _require_one_system(found: Mapping[Host, PrimaryConnection]) -> None:
         found = {host: each for host, each in found.items() if each.state.timeline == latest}
     if len({connection.state.identity for connection in found.values()}) > 1:
         reason = f"accepts writes, and only one of {' and '.join(map(str, found))} may: stop the others"
-        raise NoPrimary({host: NotThePrimary(f"{host} {reason}") for host in found})
+        raise NoPrimary({host: NotThePrimary(f"{host} {reason}", SPLIT_ADVICE) for host in found})

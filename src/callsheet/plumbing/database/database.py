@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
-from callsheet.plumbing.database.connecting import NoPrimary, connect
+from callsheet.plumbing.database.connecting import NoPrimary, NotThePrimary, connect
 from callsheet.plumbing.database.hosts import RefusedDsn
 from callsheet.plumbing.database.sql import Connection, DatabaseKind
 from callsheet.settings import DatabaseSettings
@@ -286,6 +286,8 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
             hint = "Create the database, or name another one in the DSN."
         case asyncpg.ObjectNotInPrerequisiteStateError():
             hint = "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
+        case NotThePrimary(advice=advice) | NoPrimary(advice=str(advice)):
+            hint = advice
         case _:
             hint = "Check that PostgreSQL is running there, and that the URL is right."
     return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
