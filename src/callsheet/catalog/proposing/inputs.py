@@ -103,7 +103,9 @@ def limits_of(kind: PropertyType, source: NodeInput) -> Limits:
     value, form = source.value, source.form
     if kind is PropertyType.CHOICE:
         choices = [*(form.choices or ())] if form is not None else []
-        known = [each for each in (choices if value in choices else [value, *choices]) if takes_value(kind, each)]
+        usable = [each for each in (choices if value in choices else [value, *choices]) if takes_value(kind, each)]
+        # Some engines declare a choice twice.
+        known = list(dict.fromkeys(usable))
         return Limits(choices=known[:MAX_CHOICES]) if known else Limits()
     if kind is not PropertyType.NUMBER:
         return Limits()

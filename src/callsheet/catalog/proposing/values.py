@@ -55,8 +55,9 @@ def propose_written(proposal: Proposal) -> None:
 def _written_type(proposal: Proposal, source: NodeInput, key: str) -> PropertyType | None:
     chosen = proposal.choice(source, key)
     declared = chosen.type if chosen is not None and chosen.type else declared_type(source.form)
-    has_choices = bool(source.form and source.form.choices) or bool(chosen and "choices" in chosen.settings)
-    if declared is PropertyType.CHOICE and not has_choices:
+    of_form = (source.form.choices or ()) if source.form is not None else ()
+    has_choices = any(takes_value(PropertyType.CHOICE, each) for each in of_form)
+    if declared is PropertyType.CHOICE and not has_choices and not (chosen and "choices" in chosen.settings):
         return None
     if declared is not None:
         return None if declared in FILES else declared
@@ -111,7 +112,8 @@ def _value_type(source: NodeInput) -> PropertyType | None:
     kind = declared_type(form)
     if form is not None and kind is PropertyType.CHOICE:
         # A model that is a property would no longer be required of an engine.
-        return kind if value in (form.choices or ()) and not is_model_file(value) else None
+        is_choice = takes_value(kind, value) and value in (form.choices or ())
+        return kind if is_choice and not is_model_file(value) else None
     usual = (PropertyType.BOOLEAN, PropertyType.NUMBER)
     found = next((each for each in usual if takes_value(each, value)), None)
     return found if kind in (None, found) and (found is not PropertyType.NUMBER or abs(value) < MAX_NUMBER) else None
