@@ -178,4 +178,6 @@ def test_g1_to_g5_and_g8_hold_after_every_step_and_every_crash(
         steps=60 if long_form else 35,
         explore=long_form,
     )
-    assert core_environment.reached == CORE_FAILPOINTS, "a failpoint was never reached"
+    # No database loses its last changes here. tests/integration/test_failpoints_core.py crashes after such a loss.
+    expected = CORE_FAILPOINTS - {Failpoint.RESTART_BEFORE_POOL}
+    assert core_environment.reached == expected, "a failpoint was never reached"

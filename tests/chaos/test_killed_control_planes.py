@@ -59,8 +59,8 @@ class Installation:
     async def prepare(self, postgres: EmbeddedPostgres) -> None:
         """Two pools on the embedded server, two tenants with two users each."""
         async with self.opened():
-            await create_database(postgres.dsn("postgres"), "pool_2", "pool_2")
-            await migrate(postgres.dsn("pool_2"), "pool", "pool_2")
+            await create_database(postgres.application_dsn("postgres"), "pool_2", "pool_2")
+            await migrate(postgres.application_dsn("pool_2"), "pool", "pool_2")
             connection = await asyncpg.connect(postgres.dsn("central"))
             await PLUMBING["register_pool"].run(connection, name="pool_2", database="pool_2", sealed_dsn=None)
             await connection.close()

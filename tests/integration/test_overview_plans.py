@@ -68,6 +68,11 @@ class Case:
     # Whether what it reads is bounded by a limit that the small crowd does not reach.
     grows_to_its_limit: bool = False
 
+    def __post_init__(self) -> None:
+        # While tests are collected, so that a new parameter is noticed by every run.
+        missing = set(self.statement.parameters) - self.values.keys()
+        assert not missing, f"{self.statement.name} needs {missing}"
+
     @property
     def kind(self) -> str:
         return self.statement.database
@@ -142,7 +147,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         "change_priority": Case(OPERATE["change_priority"], {"dispatch_id": rows - 1, "priority": 2}, 100),
         "raise_lease_seq": Case(
             REPAIR["raise_lease_seq"],
-            {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1, "lease_seq": 3},
+            {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1, "lease_seq": 3, "token": None},
             60,
         ),
         "central_states": Case(REPAIR["central_states"], {**keys(*several), "settle_seconds": 60}, 7000),
