@@ -20,8 +20,8 @@ from callsheet.fleet.protocol.outputs import (
 from callsheet.fleet.protocol.unnamed_leases import UnnamedLeases
 from callsheet.fleet.protocol.worker_errors import failure_of, failure_of_error
 from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
-from callsheet.jobs.lease.leases import LeaseEnded, Leases
-from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome
+from callsheet.jobs.lease.leases import Leases
+from callsheet.jobs.lease.outcomes import Failure, LeaseEnded, LeaseReport, ReportOutcome
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressReport
 from callsheet.jobs.lease.provider_gate import CallReport, EveryProvider, ProviderGate
 from callsheet.jobs.lease.start import Starter

@@ -7,12 +7,11 @@ state that it finds.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import wraps
 from random import Random
-from typing import Any, ParamSpec, cast
+from typing import Any, cast
 from uuid import UUID
 
 from callsheet.dispatch.facts import (
@@ -26,7 +25,15 @@ from callsheet.dispatch.facts import (
     Requeue,
 )
 from callsheet.dispatch.queue import Queue
-from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome, recorded_outcome, settlement_of
+from callsheet.jobs.lease.outcomes import (
+    Failure,
+    LeaseEnded,
+    LeaseReport,
+    ReportOutcome,
+    or_recorded,
+    recorded_outcome,
+    settlement_of,
+)
 from callsheet.jobs.lease.restarts import Restarts
 from callsheet.jobs.machine.cycles import JobState, end_of_cycle
 from callsheet.jobs.machine.states import Transition, target
@@ -47,28 +54,6 @@ WORKER = "worker:"
 
 # Makes what a completed job stores from its kind, its id and its result: at least the `result`.
 Stored = Callable[[str, UUID, Mapping[str, Any]], Mapping[str, Any]]
-P = ParamSpec("P")
-
-
-class LeaseEnded(Exception):
-    """The lease of a report has ended before."""
-
-    def __init__(self, outcome: ReportOutcome):
-        super().__init__(outcome.status)
-        self.outcome = outcome
-
-
-def _or_recorded(report: Callable[P, Awaitable[ReportOutcome]]) -> Callable[P, Coroutine[Any, Any, ReportOutcome]]:
-    """Returns the recorded outcome if the lease has ended before: a repeated report changes nothing."""
-
-    @wraps(report)
-    async def handle(*args: P.args, **kwargs: P.kwargs) -> ReportOutcome:
-        try:
-            return await report(*args, **kwargs)
-        except LeaseEnded as ended:
-            return ended.outcome
-
-    return handle
 
 
 class Leases:
@@ -109,7 +94,7 @@ class Leases:
             raise LeaseLost(f"The job is {recorded.status}.")
         return extended
 
-    @_or_recorded
+    @or_recorded
     async def complete(
         self,
         report: LeaseReport,
@@ -130,7 +115,7 @@ class Leases:
         )
         return await self._end(Transition.COMPLETE, dispatch, request)
 
-    @_or_recorded
+    @or_recorded
     async def complete_callback(
         self,
         dispatch_id: int,
@@ -153,7 +138,7 @@ class Leases:
         )
         return await self._end(Transition.COMPLETE, dispatch, request)
 
-    @_or_recorded
+    @or_recorded
     async def fail_callback(self, dispatch_id: int, job: JobCycle, failure: Failure, actor: str) -> ReportOutcome:
         """Fails a job after a callback of its provider. No worker holds a lease for a retry, so the job ends and is
         refunded.
@@ -164,7 +149,7 @@ class Leases:
         )
         return await self._end(Transition.FAIL, dispatch, request)
 
-    @_or_recorded
+    @or_recorded
     async def fail(self, report: LeaseReport, failure: Failure) -> ReportOutcome:
         dispatch = await self.holding(report)
         if failure.is_wedge and dispatch.wedges:
@@ -189,7 +174,7 @@ class Leases:
         request = request_under_lease(dispatch, report, actor=actor, **_of_failure(dispatch, failure))
         return await self._end(Transition.FAIL, dispatch, request)
 
-    @_or_recorded
+    @or_recorded
     async def requeue(
         self, report: LeaseReport, reason: str, *, attempt_counts: bool = False, actor: str | None = None
     ) -> ReportOutcome:
@@ -252,7 +237,7 @@ class Leases:
                 outcomes.append((lease.dispatch_id, outcome))
         return outcomes
 
-    @_or_recorded
+    @or_recorded
     async def defer(self, report: LeaseReport, provider_job_id: str, expires_at: datetime) -> ReportOutcome:
         """Records that the job was submitted to a provider: the worker is free, and the job waits for the callback."""
         dispatch = await self.holding(report)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 from uuid import UUID
 
 from callsheet.dispatch.facts import DispatchState, Lease
@@ -13,6 +14,7 @@ from callsheet.toolbox.redaction.redaction import redact_json, redact_text
 from callsheet.wire.errors import LeaseLost, NotFound
 from callsheet.wire.job_errors import job_error, sentence_of
 
+P = ParamSpec("P")
 # The error type that agents report.
 ENGINE_STUCK = "engine_stuck"
 
@@ -118,6 +120,27 @@ class ReportOutcome:
     status: str
     # Set only if this report ended the lease; a repeated report changes nothing.
     settled: Settlement | None = field(default=None, compare=False)
+
+
+class LeaseEnded(Exception):
+    """The lease of a report has ended before."""
+
+    def __init__(self, outcome: ReportOutcome):
+        super().__init__(outcome.status)
+        self.outcome = outcome
+
+
+def or_recorded(report: Callable[P, Awaitable[ReportOutcome]]) -> Callable[P, Coroutine[Any, Any, ReportOutcome]]:
+    """Returns the recorded outcome if the lease has ended before: a repeated report changes nothing."""
+
+    @wraps(report)
+    async def handle(*args: P.args, **kwargs: P.kwargs) -> ReportOutcome:
+        try:
+            return await report(*args, **kwargs)
+        except LeaseEnded as ended:
+            return ended.outcome
+
+    return handle
 
 
 def recorded_outcome(dispatch: DispatchState, report: LeaseReport) -> ReportOutcome:

@@ -9,8 +9,8 @@ from callsheet.dispatch.facts import Criteria, DispatchEnd, Lease, QueueEntry, R
 from callsheet.dispatch.order.affinity import Cold
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.accounts.tenant_pools import TenantRouting
-from callsheet.jobs.lease.leases import LeaseEnded, Leases, worker_actor
-from callsheet.jobs.lease.outcomes import LeaseReport, StartedLease, lease_of
+from callsheet.jobs.lease.leases import Leases, worker_actor
+from callsheet.jobs.lease.outcomes import LeaseEnded, LeaseReport, StartedLease, lease_of
 from callsheet.jobs.lease.restarts import Restarts
 from callsheet.jobs.machine.cycles import end_of_cycle
 from callsheet.jobs.machine.rows import JobPayload

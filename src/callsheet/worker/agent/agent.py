@@ -29,13 +29,13 @@ from callsheet.worker.agent.control_plane import ControlPlaneClient
 from callsheet.worker.agent.departure import DRAINED, Departure
 from callsheet.worker.agent.ec2 import Ec2Instance, Identity, Protection
 from callsheet.worker.agent.job_inputs import AssetCache
-from callsheet.worker.agent.job_run import JobRun, RunContext, end_run
+from callsheet.worker.agent.job_run import JobRun, RunContext
 from callsheet.worker.agent.plane import RefusedRequest, Unreachable, named_leases
 from callsheet.worker.agent.polls import PollFacts, WorkerOffer, offer_of
 from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, claim, lease_of
 from callsheet.worker.agent.transfers import Transfers
 from callsheet.worker.engines.engine_choice import WarmModels
-from callsheet.worker.engines.engines import DrivenEngine, Engines
+from callsheet.worker.engines.engines import DrivenEngine, Engines, end_run
 from callsheet.worker.engines.environment import EnvironmentWatch
 from callsheet.worker.engines.supervisor import UNSUPERVISED, EngineProcesses, supervision_of
 

@@ -8,7 +8,6 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,7 +54,7 @@ from callsheet.worker.agent.plane import RefusedRequest
 from callsheet.worker.agent.reports import QueuedReport, ReportBox, RunOf, UploadMismatch, failure, lease_of, refusal
 from callsheet.worker.agent.transfers import Deliverable, TransferFailed, Transfers, deliver
 from callsheet.worker.engines.engine_choice import WarmModels, loaded_by
-from callsheet.worker.engines.engines import DrivenEngine, EngineClaim, Engines
+from callsheet.worker.engines.engines import DrivenEngine, EngineClaim, Engines, cancel_run, forget_run
 from callsheet.worker.engines.environment import EnvironmentWatch
 
 log = get_logger(__name__)
@@ -67,8 +66,6 @@ DOWNLOAD_ATTEMPTS = 3
 STORAGE_SECONDS = 600.0
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.5, 10.0
 DELIVERY_ATTEMPTS = 3
-CANCEL_SECONDS = 15.0
-FORGET_SECONDS = 5.0
 _random = Random()  # noqa: S311 (jitter)
 
 
@@ -383,25 +380,3 @@ class JobRun:
 
     def _requeue(self, reason: str) -> QueuedReport:
         return QueuedReport("requeue", {**lease_of(self.job), "reason": reason})
-
-
-async def cancel_run(engine: Engine, run_id: str) -> bool:
-    """Stops the run. Returns whether the engine is free for the next one."""
-    try:
-        async with asyncio.timeout(CANCEL_SECONDS):
-            return await engine.cancel(run_id)
-    except TimeoutError:
-        log.warning("job.cancel_timed_out", run=run_id)
-        return False
-
-
-async def forget_run(engine: Engine, run_id: str) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(FORGET_SECONDS):
-            await engine.forget(run_id)
-
-
-async def end_run(engine: Engine, run_id: str) -> None:
-    """Stops the run of a job that this agent no longer holds, and removes what the run left."""
-    await cancel_run(engine, run_id)
-    await forget_run(engine, run_id)

@@ -6,15 +6,22 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from callsheet.providers.engine import Engine, EngineError, EngineUnreachable
+from callsheet.toolbox.logs import get_logger
 from callsheet.wire.worker.protocol import MAX_REPORTED_ENGINES, ReportedEngine
 from callsheet.worker.engines.engine_choice import EngineState, choose_engine
 from callsheet.worker.engines.engine_use import EngineUseMeter
 from callsheet.worker.engines.health import EngineHealth
 from callsheet.worker.engines.warm_up import WarmUp
+
+log = get_logger(__name__)
+
+CANCEL_SECONDS = 15.0
+FORGET_SECONDS = 5.0
 
 
 class DrivenEngine:
@@ -251,3 +258,25 @@ def _turn_away(waiting: _Waiting) -> None:
 
 def _reason(driven: DrivenEngine) -> str:
     return driven.health.reason or "The engine is about to restart."
+
+
+async def cancel_run(engine: Engine, run_id: str) -> bool:
+    """Stops the run. Returns whether the engine is free for the next one."""
+    try:
+        async with asyncio.timeout(CANCEL_SECONDS):
+            return await engine.cancel(run_id)
+    except TimeoutError:
+        log.warning("job.cancel_timed_out", run=run_id)
+        return False
+
+
+async def forget_run(engine: Engine, run_id: str) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FORGET_SECONDS):
+            await engine.forget(run_id)
+
+
+async def end_run(engine: Engine, run_id: str) -> None:
+    """Stops the run of a job that this agent no longer holds, and removes what the run left."""
+    await cancel_run(engine, run_id)
+    await forget_run(engine, run_id)
