@@ -72,7 +72,7 @@ class OurTasks:
     async def _submit(self, person: Principal, left: Iterator[int]) -> None:
         request = SubmitTask(actor=Nothing.name)
         for _ in left:
-            await self._plane.tasks.submission.submit(person, request)
+            await self._plane.rooms.tasks.submission.submit(person, request)
 
     async def _finished(self) -> int:
         async with self._pool.connection() as connection:
@@ -139,9 +139,9 @@ async def run(seconds: float) -> list[Result]:
 
 
 async def _ready(plane: ControlPlane) -> None:
-    assert plane.task_runner is not None
+    assert plane.rooms.task_runner is not None
     while True:
-        if plane.task_runner.is_ready:
+        if plane.rooms.task_runner.is_ready:
             return
         await asyncio.sleep(POLL_SECONDS)
 

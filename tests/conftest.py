@@ -222,7 +222,7 @@ async def client(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 def people(plane: ControlPlane) -> People:
-    return People(plane.accounts, plane.keys)
+    return People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
 
 
 @pytest.fixture(scope="session")

@@ -33,13 +33,13 @@ async def seed_account(plane: ControlPlane) -> tuple[User, str | None]:
     The password is random and stored in the data directory. It is written before it is set: a demo that dies between
     the two finds it the next time.
     """
-    if await plane.accounts.find_tenant(DEMO_TENANT) is None:
-        await plane.accounts.create_tenant(CreateTenantRequest(slug=DEMO_TENANT, name="Demo"))
-    found = await plane.accounts.find_user(DEMO_EMAIL)
+    if await plane.rooms.identity.accounts.find_tenant(DEMO_TENANT) is None:
+        await plane.rooms.identity.accounts.create_tenant(CreateTenantRequest(slug=DEMO_TENANT, name="Demo"))
+    found = await plane.rooms.identity.accounts.find_user(DEMO_EMAIL)
     kept = await asyncio.to_thread(read_demo_password, plane.settings)
     if found is None:
         password = kept or await _make_up_password(plane)
-        return await plane.accounts.create_user(
+        return await plane.rooms.identity.accounts.create_user(
             CreateUserRequest(
                 tenant=DEMO_TENANT, email=DEMO_EMAIL, password=password, name="Demo admin", role=Role.OPERATOR
             )
@@ -62,7 +62,9 @@ async def remembered_login(plane: ControlPlane, user: User) -> Login:
     settings = plane.settings
     known = read_demo_login(settings)
     key = known.api_key if known is not None and await _opens(settings.public_url, known.api_key) else None
-    login = Login(settings.public_url, key or (await plane.keys.create(user.id, CreateKeyRequest(name="demo"))).key)
+    login = Login(
+        settings.public_url, key or (await plane.rooms.identity.keys.create(user.id, CreateKeyRequest(name="demo"))).key
+    )
     if login != known:
         await asyncio.to_thread(write_demo_login, settings, login)
     return login

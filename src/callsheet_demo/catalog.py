@@ -298,22 +298,22 @@ async def seed_catalog(plane: ControlPlane, client: Client) -> list[str]:
         await _seed_workflow(plane, client, recipe)
         for effect in recipe.effects:
             try:
-                found = await plane.catalog.effects.get(effect.slug)
+                found = await plane.rooms.catalog.effects.get(effect.slug)
             except NotFound:
-                await plane.catalog.effects.create(effect, OPERATOR)
+                await plane.rooms.catalog.effects.create(effect, OPERATOR)
                 continue
             if not found.category:
-                await plane.catalog.effects.update(effect.slug, UpdateEffect(category=effect.category), OPERATOR)
+                await plane.rooms.catalog.effects.update(effect.slug, UpdateEffect(category=effect.category), OPERATOR)
     await _seed_fleet(plane)
     return [effect.slug for recipe in RECIPES for effect in recipe.effects]
 
 
 async def _seed_workflow(plane: ControlPlane, client: Client, recipe: DemoRecipe) -> None:
     try:
-        found = await plane.catalog.workflows.get(recipe.slug)
+        found = await plane.rooms.catalog.workflows.get(recipe.slug)
     except NotFound:
         logo = await _upload_logo(plane, client) if recipe.needs_logo else None
-        await plane.catalog.workflows.create(recipe.request(logo), OPERATOR)
+        await plane.rooms.catalog.workflows.create(recipe.request(logo), OPERATOR)
         return
     logo = next((str(each.default) for each in found.properties if each.placeholder == LOGO and each.default), None)
     if recipe.needs_logo and logo is None:
@@ -321,20 +321,20 @@ async def _seed_workflow(plane: ControlPlane, client: Client, recipe: DemoRecipe
     wanted = recipe.request(logo)
     if (found.graph, found.properties) != (wanted.graph, wanted.properties):
         update = UpdateWorkflow(graph=wanted.graph, properties=wanted.properties)
-        await plane.catalog.workflows.update(recipe.slug, update, OPERATOR)
+        await plane.rooms.catalog.workflows.update(recipe.slug, update, OPERATOR)
 
 
 async def _seed_fleet(plane: ControlPlane) -> None:
     slugs = [recipe.slug for recipe in RECIPES]
     try:
-        fleet = await plane.fleet.fleets.find(FLEET, STAGE)
+        fleet = await plane.rooms.fleet.fleets.find(FLEET, STAGE)
     except NotFound:
         request = CreateFleetRequest(slug=FLEET, stage=STAGE, name="Demo", workflow_slugs=slugs)
-        await plane.fleet.fleets.create(request, OPERATOR)
+        await plane.rooms.fleet.fleets.create(request, OPERATOR)
         return
     missing = [slug for slug in slugs if slug not in fleet.workflows]
     if missing:
-        await plane.fleet.fleets.change_workflows(fleet.id, ChangeWorkflowsRequest(add=missing), OPERATOR)
+        await plane.rooms.fleet.fleets.change_workflows(fleet.id, ChangeWorkflowsRequest(add=missing), OPERATOR)
 
 
 async def _upload_logo(plane: ControlPlane, client: Client) -> str:
@@ -345,9 +345,9 @@ async def _upload_logo(plane: ControlPlane, client: Client) -> str:
         size=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
     )
-    created = await plane.catalog.assets.create(request, OPERATOR)
+    created = await plane.rooms.catalog.assets.create(request, OPERATOR)
     await client.put(created.upload, content)
-    await plane.catalog.assets.confirm(created.asset.id, OPERATOR)
+    await plane.rooms.catalog.assets.confirm(created.asset.id, OPERATOR)
     return str(created.asset.id)
 
 

@@ -56,7 +56,7 @@ async def render_previews(plane: ControlPlane, engine_url: str, sample: Path) ->
                 if kind is not None:
                     before[kind] = before.get(kind) or await _previews(kind, inputs[kind][0])
                     shown["before"] = before[kind]
-                await plane.catalog.effect_previews.keep(effect.slug, shown, OPERATOR)
+                await plane.rooms.catalog.effect_previews.keep(effect.slug, shown, OPERATOR)
             # A missing preview in the gallery is not a reason to end the demo.
             except Exception as error:  # noqa: BLE001
                 log.warning("demo.no_preview", effect=effect.slug, error=repr(error))
@@ -64,7 +64,7 @@ async def render_previews(plane: ControlPlane, engine_url: str, sample: Path) ->
 
 async def _is_bare(plane: ControlPlane, effect: CreateEffect) -> bool:
     try:
-        return (await plane.catalog.effects.get(effect.slug)).preview is None
+        return (await plane.rooms.catalog.effects.get(effect.slug)).preview is None
     except NotFound:
         return False
 

@@ -99,9 +99,9 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
 
 async def _stop_scaling(plane: ControlPlane) -> None:
     """Removes the scaling that a killed `demo --scale` left: the fleet has one worker, which is in this process."""
-    fleet = await plane.fleet.fleets.find(FLEET, STAGE)
+    fleet = await plane.rooms.fleet.fleets.find(FLEET, STAGE)
     with suppress(NotFound):
-        await plane.scaling.rules.remove(fleet.id, OPERATOR)
+        await plane.rooms.scaling.rules.remove(fleet.id, OPERATOR)
 
 
 async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:
@@ -169,8 +169,8 @@ def _link(plane: ControlPlane) -> str:
     """
     if not plane.settings.server.web_application or not read_files(STATIC):
         return plane.settings.public_url
-    plane.one_time_links.offer(DEMO_EMAIL)
-    return plane.settings.public_url + PAGE + plane.one_time_links.create(DEMO_EMAIL)
+    plane.rooms.identity.one_time_links.offer(DEMO_EMAIL)
+    return plane.settings.public_url + PAGE + plane.rooms.identity.one_time_links.create(DEMO_EMAIL)
 
 
 async def _settled(task: asyncio.Task[None]) -> None:
@@ -217,10 +217,10 @@ async def _fleet_token(plane: ControlPlane) -> str:
 
     file = plane.settings.home / "demo" / "fleet_token.json"
     kept = (read_private(file) or {}).get("token")
-    if isinstance(kept, str) and await plane.fleet.fleet_tokens.is_accepted(kept):
+    if isinstance(kept, str) and await plane.rooms.fleet.fleet_tokens.is_accepted(kept):
         return kept
-    fleet = await plane.fleet.fleets.find(FLEET, STAGE)
-    token = (await plane.fleet.fleet_tokens.create(fleet.id, "demo", OPERATOR)).token
+    fleet = await plane.rooms.fleet.fleets.find(FLEET, STAGE)
+    token = (await plane.rooms.fleet.fleet_tokens.create(fleet.id, "demo", OPERATOR)).token
     write_private(file, {"token": token})
     return token
 

@@ -128,16 +128,16 @@ def _impatient(settings: Settings) -> Settings:
 @asynccontextmanager
 async def _scaled(plane: ControlPlane) -> AsyncIterator[ScaledFleet]:
     """Scales the demo's fleet. At the end the scaling is removed, and its agents have ended."""
-    found = await plane.fleet.fleets.find(FLEET, STAGE)
-    driver = plane.scaling.drivers["process"]
+    found = await plane.rooms.fleet.fleets.find(FLEET, STAGE)
+    driver = plane.rooms.scaling.drivers["process"]
     request = ScalingRequest(driver=driver.name, options=OPTIONS, **RULES)
-    options = (await plane.scaling.rules.put(found.id, request, OPERATOR)).options
+    options = (await plane.rooms.scaling.rules.put(found.id, request, OPERATOR)).options
     fleet = ScaledFleet(found.id, FLEET, STAGE, Policy(maximum=MAX_AGENTS), driver.name, options)
     try:
         yield fleet
     finally:
         with suppress(NotFound):
-            await plane.scaling.rules.remove(fleet.id, OPERATOR)
+            await plane.rooms.scaling.rules.remove(fleet.id, OPERATOR)
         deadline = time.monotonic() + LEAVE_SECONDS
         while (left := (await driver.actual(fleet)).worker_ids) and time.monotonic() < deadline:
             await driver.end(fleet, sorted(left))
@@ -162,9 +162,9 @@ async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list
     before = max((each.id for each in await _decisions(plane, fleet)), default=0)
     jobs = [await client.submit(EFFECT, {"prompt": f"island number {number}"}) for number in range(JOBS)]
     started, moments, shown_up_to = time.monotonic(), list[Moment](), before
-    driver = plane.scaling.drivers["process"]
+    driver = plane.rooms.scaling.drivers["process"]
     while True:
-        state, decisions = await plane.scaling.rules.get(fleet.id), await _decisions(plane, fleet)
+        state, decisions = await plane.rooms.scaling.rules.get(fleet.id), await _decisions(plane, fleet)
         news = [each for each in reversed(decisions) if each.id > shown_up_to]
         shown_up_to = max([shown_up_to, *(each.id for each in news)])
         moment = await _seen(plane, fleet, state, time.monotonic() - started, news)
@@ -184,14 +184,14 @@ async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list
 
 
 async def _decisions(plane: ControlPlane, fleet: ScaledFleet) -> list[ScalingDecision]:
-    return (await plane.scaling.rules.decisions(fleet.id, None, 20)).items
+    return (await plane.rooms.scaling.rules.decisions(fleet.id, None, 20)).items
 
 
 async def _seen(
     plane: ControlPlane, fleet: ScaledFleet, state: FleetScaling, seconds: float, news: list[ScalingDecision]
 ) -> Moment:
     queue = await FleetMetrics(plane.databases).get(fleet.id, 1.0)
-    found = await plane.fleet.fleets.get(fleet.id)
+    found = await plane.rooms.fleet.fleets.get(fleet.id)
     # Agents that run and are not registered: not yet, or no longer.
     unregistered = max(0, (state.existing or 0) - found.workers)
     return Moment(

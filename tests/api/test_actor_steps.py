@@ -128,8 +128,10 @@ async def shared_actor_runs_api(
                 running_control_plane(chosen) as plane,
                 httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
             ):
-                await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
-                catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+                await until(lambda: plane.rooms.task_runner is not None and plane.rooms.task_runner.is_ready)
+                catalog_api = await CatalogApi.open(
+                    plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+                )
                 yield ActorRunsApi(plane, catalog_api, replicate, catalog_api.admin)
 
 

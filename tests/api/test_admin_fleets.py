@@ -23,7 +23,7 @@ async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: Peop
 
 
 async def workflows_of(fleet_api: FleetApi, token: str) -> tuple[int, ...]:
-    principal = await fleet_api.plane.fleet.authentication.of(bearer(token), for_poll=True)
+    principal = await fleet_api.plane.rooms.fleet.authentication.of(bearer(token), for_poll=True)
     return principal.workflow_ids
 
 

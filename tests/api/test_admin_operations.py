@@ -313,7 +313,7 @@ async def test_an_id_that_two_tenants_share_is_refused_as_ambiguous(worker_harne
     for person in (ann, other):
         pool = await worker_harness.plane.databases.pool(person.tenant.pool)
         with job_ids(job_id):
-            await worker_harness.plane.jobs.submission.submit(
+            await worker_harness.plane.rooms.jobs.submission.submit(
                 worker_harness.jobs_api.core.new_job(Member(person.tenant.id, person.user.id, pool))
             )
     response = await ask(worker_harness, "POST", f"jobs/{job_id}/cancel")
@@ -414,8 +414,8 @@ async def test_metrics_count_waiting_running_and_finished_jobs(worker_harness: W
 async def test_storage_of_another_installation_is_an_alert(started: Started) -> None:
     async with started() as (plane, client):
         await plane.loops.stop()
-        admin, other = await People(plane.accounts, plane.keys).admin(), uuid4()
-        await mark(plane.storage, other)
+        admin, other = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).admin(), uuid4()
+        await mark(plane.rooms.storage, other)
         [sweeper] = [loop for loop in plane.loops if isinstance(loop, MediaSweeper)]
         assert sweeper._owner is not None
         # Half a minute after the check at the start.
@@ -462,7 +462,7 @@ async def test_an_alert_names_a_workflow_that_crashes_engines_with_a_count(
     async def lose(kind: str) -> None:
         error = {"type": kind, "message": "gone", "retryable": True}
         assert (await worker.fail(await worker.job(), "gone", error=error)).status_code == 200
-        await worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
+        await worker_harness.plane.rooms.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
 
     slug = worker_harness.jobs_api.workflow
     worker = await worker_harness.worker()

@@ -37,7 +37,7 @@ async def ids(fleet_api: FleetApi, query: str) -> list[str]:
 
 
 async def principal(fleet_api: FleetApi, token: str) -> Any:
-    return await fleet_api.plane.fleet.authentication.of(bearer(token), for_poll=True)
+    return await fleet_api.plane.rooms.fleet.authentication.of(bearer(token), for_poll=True)
 
 
 async def is_dead(fleet_api: FleetApi, token: str) -> bool:
@@ -166,7 +166,7 @@ async def test_a_worker_gets_its_drain_and_an_admin_can_undo_it(fleet_api: Fleet
 async def test_a_drain_by_a_command_or_a_deleted_user_has_no_e_mail(fleet_api: FleetApi) -> None:
     for actor in ("operator", "autoscaler", f"admin:{uuid4()}"):
         agent = await fleet_api.agent()
-        await fleet_api.plane.fleet.workers.drain(agent.worker_id, actor)
+        await fleet_api.plane.rooms.fleet.workers.drain(agent.worker_id, actor)
         worker = await fleet_api.done("GET", f"workers/{agent.worker_id}")
         assert (worker["drained_by"], worker["drained_by_email"]) == (actor, None)
         [event] = (await fleet_api.done("GET", f"worker-audit-logs?worker_id={agent.worker_id}&limit=1"))["items"]

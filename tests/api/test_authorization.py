@@ -475,7 +475,7 @@ async def test_every_route_is_classified(plane: ControlPlane, client: httpx.Asyn
     paths = (await client.get("/openapi.json")).json()["paths"]
     documented = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     # The worker protocol has an application of its own, whose routes might be missing in the document.
-    protocol = {f"POST {route.path}" for route in plane.worker_api.app.routes if isinstance(route, Route)}
+    protocol = {f"POST {route.path}" for route in plane.rooms.worker_api.app.routes if isinstance(route, Route)}
     assert protocol == {operation for operation in documented if operation.startswith("POST /api/worker/")}
     assert documented - ACCESS.keys() == set(), "say in TABLE who may call these"
     assert ACCESS.keys() - documented == set(), "these are gone"

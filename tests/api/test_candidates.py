@@ -44,8 +44,8 @@ class PausedRun:
 
     @classmethod
     async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, **step: Any) -> PausedRun:
-        core = Core(plane.databases, plane.jobs, [])
-        ann = await People(plane.accounts, plane.keys).user(pool="pool_1")
+        core = Core(plane.databases, plane.rooms.jobs, [])
+        ann = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user(pool="pool_1")
         member = Member(ann.tenant.id, ann.user.id, await plane.databases.pool("pool_1"))
         await core.credit(member, 100)
         return cls(plane, client, core, ann, await Tree.plant(core, member, status="paused", **step))
@@ -69,19 +69,19 @@ class PausedRun:
         """A file as the acceptance of a candidate leaves it."""
         file_id, step = uuid7(), "base"
         path = f"tenants/{self.ann.tenant.id}/runs/{self.tree.folder}/{step}/{name}"
-        await self.plane.storage.put(path, content, content_type=mime_type)
+        await self.plane.rooms.storage.put(path, content, content_type=mime_type)
         async with self.tree.ann.pool.connection() as connection:
             await connection.execute(
                 """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size,
                    job_id, ready_at) VALUES ($1, $2, $3, 'output', 'ready', $4, $5, $6, $7, $8, $9, now())""",
-                *(self.ann.tenant.id, file_id, self.ann.user.id, self.plane.media.files.disk, path, name),
+                *(self.ann.tenant.id, file_id, self.ann.user.id, self.plane.rooms.media.files.disk, path, name),
                 *(mime_type, len(content), self.tree.job_id),
             )
         return file_id
 
     async def thumbnails(self) -> None:
         """All that are due; the plane's own loop may be at one of them."""
-        maker, pool = self.plane.pipelines.guidance.thumbnails, self.tree.ann.pool
+        maker, pool = self.plane.rooms.pipelines.guidance.thumbnails, self.tree.ann.pool
 
         async def all_made() -> bool:
             await maker.make_due(pool, SOON)
@@ -306,7 +306,7 @@ async def test_an_export_has_every_file_by_step_and_describes_how_each_was_made(
     base = await paused_run.tree.candidate(file_id=await paused_run.file(red, "b_1.png"), elo=1010)
     child = await paused_run.tree.candidate(base, file_id=await paused_run.file(blue, "c_2.png"))
     gone = await paused_run.tree.candidate(base, file_id=await paused_run.file(red, "gone.png"))
-    await paused_run.plane.storage.delete(
+    await paused_run.plane.rooms.storage.delete(
         f"tenants/{paused_run.ann.tenant.id}/runs/{paused_run.tree.folder}/base/gone.png"
     )
     response = await paused_run.ask("GET", paused_run.run("export"))
@@ -357,7 +357,7 @@ async def test_an_export_can_omit_rejected_candidates_and_may_be_empty(
 async def test_an_export_that_the_client_stops_reading_releases_its_files(
     local_paused_run: PausedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = local_paused_run.plane.storage
+    storage = local_paused_run.plane.rooms.storage
     stream, reading = storage.stream, set()
 
     async def watched(key: str) -> AsyncIterator[bytes]:
@@ -405,7 +405,7 @@ async def test_an_export_of_more_than_one_page_is_complete(local_paused_run: Pau
 async def test_admins_see_figures_of_runs_and_an_alert_if_too_many_jobs_of_runs_fail(
     plane: ControlPlane, client: httpx.AsyncClient, local_paused_run: PausedRun
 ) -> None:
-    admin = await People(plane.accounts, plane.keys).admin()
+    admin = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).admin()
     columns = (local_paused_run.ann.tenant.id, local_paused_run.tree.run_id, local_paused_run.tree.step_ids[0])
     async with local_paused_run.tree.ann.pool.transaction() as connection:
         for draw in range(1, 31):
@@ -440,7 +440,7 @@ async def test_lineage_shows_how_each_ancestor_was_made_from_the_first_step_on(l
 async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_counts_in_the_budget_of_the_run(
     plane: ControlPlane, client: httpx.AsyncClient, local_paused_run: PausedRun
 ) -> None:
-    catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+    catalog_api = await CatalogApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys))
     effect = await catalog_api.effect(credits_cost=4)
     video = await catalog_api.video(local_paused_run.ann)
     made = await catalog_api.submit(local_paused_run.ann, effect, video_id=video)

@@ -53,7 +53,7 @@ async def test_the_graph_of_a_workflow_is_stored_under_the_hash_of_its_bytes(
     assert made["graph"] == GRAPH
     assert [each["key"] for each in made["properties"]] == [each["key"] for each in request["properties"]]
     path = made["comfyui_workflow_path"]
-    content = await plane.storage.read(path, 1_000_000)
+    content = await plane.rooms.storage.read(path, 1_000_000)
     assert path == f"catalog/workflows/{request['slug']}/{hashlib.sha256(content).hexdigest()}.json"
     assert (await catalog_api.call("GET", f"/api/admin/workflows/{request['slug']}")).json() == made
     [entry] = await audit(catalog_api, subject_type="workflow", subject_id=request["slug"])
@@ -168,7 +168,7 @@ async def test_a_change_keeps_the_other_fields_and_the_old_graph(catalog_api: Ca
     changed = (await catalog_api.call("PATCH", address, {"graph": graph})).json()
     assert (changed["name"], changed["graph"]) == ("Better", graph)
     assert changed["comfyui_workflow_path"] != made["comfyui_workflow_path"]
-    assert await plane.storage.head(made["comfyui_workflow_path"]) is not None
+    assert await plane.rooms.storage.head(made["comfyui_workflow_path"]) is not None
     fields = [
         entry["details"]["fields"]
         for entry in await audit(catalog_api, subject_type="workflow", action="workflow.update")
@@ -255,25 +255,25 @@ async def test_a_crash_between_storage_and_row_does_not_block_a_second_attempt(
 ) -> None:
     request = workflow(catalog_api.asset)
     with armed({Failpoint.CATALOG_BEFORE_ROW: crash}), pytest.raises(Crashed):
-        await plane.catalog.workflows.create(CreateWorkflow.model_validate(request), "operator")
+        await plane.rooms.catalog.workflows.create(CreateWorkflow.model_validate(request), "operator")
     assert_refused(await catalog_api.call("GET", f"/api/admin/workflows/{request['slug']}"), 404, "not_found")
     made = await catalog_api.made("/api/admin/workflows", request)
     folder = f"catalog/workflows/{request['slug']}"
-    assert [entry.key async for entry in plane.storage.list(folder)] == [made["comfyui_workflow_path"]]
+    assert [entry.key async for entry in plane.rooms.storage.list(folder)] == [made["comfyui_workflow_path"]]
 
     created = await catalog_api.made("/api/admin/assets", {"name": "x.png", "mime_type": "image/png", "size": len(PNG)})
     asset_id = created["asset"]["id"]
     await catalog_api.put(created["upload"], PNG)
     with armed({Failpoint.CATALOG_BEFORE_ROW: crash}), pytest.raises(Crashed):
-        await plane.catalog.assets.confirm(asset_id, "operator")
+        await plane.rooms.catalog.assets.confirm(asset_id, "operator")
     assert (await catalog_api.call("GET", f"/api/admin/assets/{asset_id}")).json()["status"] == "pending"
     assert (await catalog_api.call("POST", f"/api/admin/assets/{asset_id}/confirm")).json()["status"] == "ready"
-    assert len([entry async for entry in plane.storage.list(f"catalog/assets/{asset_id}")]) == 1
+    assert len([entry async for entry in plane.rooms.storage.list(f"catalog/assets/{asset_id}")]) == 1
 
 
 async def test_a_graph_that_is_missing_in_storage_is_a_503(catalog_api: CatalogApi, plane: ControlPlane) -> None:
     made = await catalog_api.workflow()
-    await plane.storage.delete(made["comfyui_workflow_path"])
+    await plane.rooms.storage.delete(made["comfyui_workflow_path"])
     response = await catalog_api.call("GET", f"/api/admin/workflows/{made['slug']}")
     assert_refused(response, 503, "unavailable")
 
@@ -457,7 +457,7 @@ async def test_an_asset_is_uploaded_confirmed_and_never_overwritten(
     assert {**responses[0].json(), "url": None} == {**(await catalog_api.call("GET", address)).json(), "url": None}
     # The signed URL still works, but writes an object that no request reads.
     await catalog_api.put(created["upload"], PNG)
-    kept = [entry.key async for entry in plane.storage.list(f"catalog/assets/{asset_id}")]
+    kept = [entry.key async for entry in plane.rooms.storage.list(f"catalog/assets/{asset_id}")]
     assert len(kept) == 2
     actions = [entry["action"] for entry in await audit(catalog_api, subject_type="asset", subject_id=asset_id)]
     assert actions == ["asset.confirm", "asset.create"]
@@ -497,17 +497,17 @@ async def test_an_upload_that_differs_from_its_declaration_is_not_confirmed(
     created = await catalog_api.made("/api/admin/assets", {"name": "x", "mime_type": "image/png", **declared})
     # As if the storage had not looked: what is checked is what is there.
     asset_id = created["asset"]["id"]
-    await plane.storage.put(f"catalog/assets/{asset_id}/upload", content, content_type="image/png")
+    await plane.rooms.storage.put(f"catalog/assets/{asset_id}/upload", content, content_type="image/png")
     refused = await catalog_api.call("POST", f"/api/admin/assets/{asset_id}/confirm")
     assert_refused(refused, 422, "content_mismatch", field)
     assert (await catalog_api.call("GET", f"/api/admin/assets/{asset_id}")).json()["status"] == "pending"
-    assert len([entry async for entry in plane.storage.list(f"catalog/assets/{asset_id}")]) == 1
+    assert len([entry async for entry in plane.rooms.storage.list(f"catalog/assets/{asset_id}")]) == 1
 
 
 async def test_a_checksum_that_does_not_match_is_not_confirmed(catalog_api: CatalogApi, plane: ControlPlane) -> None:
     wrong = {"name": "x", "mime_type": "image/png", "size": len(PNG), "sha256": "0" * 64}
     asset_id = (await catalog_api.made("/api/admin/assets", wrong))["asset"]["id"]
-    await plane.storage.put(f"catalog/assets/{asset_id}/upload", PNG, content_type="image/png")
+    await plane.rooms.storage.put(f"catalog/assets/{asset_id}/upload", PNG, content_type="image/png")
     refused = await catalog_api.call("POST", f"/api/admin/assets/{asset_id}/confirm")
     assert_refused(refused, 422, "content_mismatch", "sha256")
 

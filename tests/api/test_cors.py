@@ -28,7 +28,7 @@ def allowed(response: httpx.Response) -> str | None:
 async def test_a_listed_origin_may_call_and_read_every_response(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person = await People(strict_plane.accounts, strict_plane.keys).user()
+    person = await People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys).user()
     origin = {"origin": SHOP}
     responses = [
         await strict_client.get("/api/me", headers=person.headers | origin),
@@ -55,7 +55,7 @@ async def test_a_listed_origin_may_call_and_read_every_response(
 async def test_streams_and_refused_streams_have_cors_headers(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person = await People(strict_plane.accounts, strict_plane.keys).user()
+    person = await People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys).user()
     headers = person.headers | {"origin": SHOP}
     async with (
         strict_client.stream("GET", "/api/ai-jobs/stream", headers=headers) as stream,
@@ -86,7 +86,7 @@ async def test_a_preflight_request_needs_no_credentials_and_has_no_body_limit(st
 async def test_other_origins_get_the_reason_and_no_cors_headers(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    person = await People(strict_plane.accounts, strict_plane.keys).user()
+    person = await People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys).user()
     for origin in (
         OTHER,
         "null",
@@ -113,7 +113,7 @@ async def test_invalid_header_names_are_not_repeated(strict_client: httpx.AsyncC
 @pytest.mark.thorough
 async def test_every_origin_may_call_if_the_settings_allow_it(started: Started) -> None:
     async with started(server={"cors_origins": ("*",)}) as (plane, client):
-        person = await People(plane.accounts, plane.keys).user()
+        person = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user()
         response = await client.get("/api/me", headers=person.headers | {"origin": OTHER})
         assert (response.status_code, allowed(response)) == (200, "*")
         assert "access-control-allow-credentials" not in response.headers
@@ -138,7 +138,9 @@ async def test_routes_of_workers_and_providers_have_no_cors_headers(strict_clien
 async def test_a_page_uploads_and_reads_files_of_local_storage(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    catalog_api = await CatalogApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
+    catalog_api = await CatalogApi.open(
+        strict_plane, strict_client, People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys)
+    )
     person = await catalog_api.person()
     declared = {"name": "clip.mp4", "mime_type": "video/mp4", "size": len(MP4)}
     created = await catalog_api.made("/api/videos/uploads", declared, person=person)
@@ -168,7 +170,7 @@ async def test_only_a_listed_origin_may_use_the_cookie_and_only_with_credentials
     plane = neighbour_plane if credentials else strict_plane
     assert plane.settings.server.cors_credentials is credentials
     async with calling(plane) as client:
-        person = await People(plane.accounts, plane.keys).user()
+        person = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user()
         login = {"email": person.user.email, "password": PASSWORD}
         assert_refused(await client.post("/api/auth/login", json=login, headers={"origin": OTHER}), 403, "csrf_failed")
         signed_in = await client.post("/api/auth/login", json=login)

@@ -52,9 +52,9 @@ async def row_of(plane: ControlPlane, person: Person, job: dict[str, Any]) -> di
 
 async def leased(plane: ControlPlane, effect: dict[str, Any], **changes: Any) -> Any:
     """What a worker of the effect's workflow is given next."""
-    workflow = await plane.catalog.workflows.get(effect["workflow"])
+    workflow = await plane.rooms.catalog.workflows.get(effect["workflow"])
     criteria = Criteria((workflow.id,), **changes)
-    return await plane.jobs.starter.lease_and_start(criteria, "effect-worker")
+    return await plane.rooms.jobs.starter.lease_and_start(criteria, "effect-worker")
 
 
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
@@ -63,7 +63,9 @@ async def test_an_effect_on_a_video_becomes_a_job_with_all_inputs_of_its_worker(
 ) -> None:
     plane = stored_plane
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        catalog_api = await CatalogApi.open(
+            plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+        )
         await check_everything_is_there(catalog_api, plane, await catalog_api.person(pool))
 
 
@@ -111,10 +113,10 @@ async def check_everything_is_there(catalog_api: CatalogApi, plane: ControlPlane
         "name": "a.mp4",
         "mime_type": "video/mp4",
     }
-    assert await plane.storage.read(primary["path"], 10_000) == MP4
+    assert await plane.rooms.storage.read(primary["path"], 10_000) == MP4
     assert (overlay["asset_id"], overlay["content_hash"]) == (catalog_api.asset, hashlib.sha256(PNG).hexdigest())
     assert (overlay["type"], overlay["is_primary_input"], overlay["placeholder"]) == ("image", False, "__OVERLAY__")
-    assert await plane.storage.read(overlay["path"], 10_000) == PNG
+    assert await plane.rooms.storage.read(overlay["path"], 10_000) == PNG
     rest = {name: value for name, value in payload.items() if name not in ("workflow", "assets")}
     assert rest == {
         "output_node_id": "9",
@@ -132,7 +134,9 @@ async def check_everything_is_there(catalog_api: CatalogApi, plane: ControlPlane
 async def test_an_effect_runs_from_the_upload_to_the_result(stored_plane: ControlPlane, pool: str) -> None:
     plane = stored_plane
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        catalog_api = await CatalogApi.open(
+            plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+        )
         person = await catalog_api.person(pool)
         effect = await catalog_api.effect(credits_cost=5)
         video = await catalog_api.video(person)
@@ -182,7 +186,7 @@ async def test_a_workflow_may_have_a_lease_and_attempts_of_its_own(
     file_id = await catalog_api.file(ann)
     await catalog_api.submit(ann, effect, input_file_id=file_id)
     lease = (await leased(plane, effect)).lease
-    known = await plane.jobs.dispatch.queue.find(lease.dispatch_id)
+    known = await plane.rooms.jobs.dispatch.queue.find(lease.dispatch_id)
     assert known is not None
     assert (lease.lease_seconds, known.max_attempts) == (60, 7)
     address = f"/api/admin/workflows/{made['slug']}"
@@ -510,7 +514,7 @@ async def test_a_crash_before_the_job_is_written_charges_nothing_and_blocks_no_r
     wanted = SubmitEffectJob(
         effect_id=effect["slug"], input_file_id=UUID(file_id), input_payload={"prompt": "x"}, idempotency_key="k"
     )
-    effect_jobs = EffectJobs(plane.databases, plane.catalog, plane.media.files, plane.jobs.submission)
+    effect_jobs = EffectJobs(plane.databases, plane.rooms.catalog, plane.rooms.media.files, plane.rooms.jobs.submission)
     principal = Principal(
         user_id=ann.user.id,
         tenant_id=ann.tenant.id,

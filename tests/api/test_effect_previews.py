@@ -48,7 +48,7 @@ def path_of(effect: dict[str, Any]) -> str:
 
 
 async def objects(plane: ControlPlane, effect: dict[str, Any]) -> set[str]:
-    return {entry.key async for entry in plane.storage.list(f"catalog/effects/{effect['id']}")}
+    return {entry.key async for entry in plane.rooms.storage.list(f"catalog/effects/{effect['id']}")}
 
 
 @pytest.mark.thorough
@@ -131,10 +131,10 @@ async def test_a_crash_before_the_row_is_written_keeps_the_previous_preview(
     effect = await catalog_api.effect()
     first = await catalog_api.add_asset(image(50, 40))
     made = (await catalog_api.call("PUT", path_of(effect), {"after_asset_id": first})).json()
-    asset = await plane.catalog.assets.ready(UUID(first))
+    asset = await plane.rooms.catalog.assets.ready(UUID(first))
     assert asset is not None
-    example = stored_example(plane.storage, "x", asset.path, asset.mime_type, asset.size)
-    setting = plane.catalog.effect_previews.set(effect["slug"], None, example, "operator")
+    example = stored_example(plane.rooms.storage, "x", asset.path, asset.mime_type, asset.size)
+    setting = plane.rooms.catalog.effect_previews.set(effect["slug"], None, example, "operator")
     assert await crashed_at(Failpoint.CATALOG_BEFORE_ROW, setting)
     assert (await catalog_api.call("GET", f"/api/admin/effects/{effect['slug']}")).json()["preview"] == made
     assert (await catalog_api.client.get(made["after"]["thumbnails"]["small"])).status_code == 200

@@ -42,7 +42,7 @@ class SignedInUser:
     @property
     def commands(self) -> UserManagement:
         """What the command line works with."""
-        return UserManagement(self.plane.databases, self.plane.keys)
+        return UserManagement(self.plane.databases, self.plane.rooms.identity.keys)
 
     async def ask(self, method: str, path: str, headers: dict[str, str], **body: object) -> httpx.Response:
         response = await self.client.request(method, path, headers=headers, **({"json": body} if body else {}))
@@ -77,7 +77,7 @@ async def promote_to_operator(signed_in_user: SignedInUser) -> None:
 
 
 async def set_password_by_command(signed_in_user: SignedInUser) -> None:
-    await signed_in_user.plane.accounts.set_password(signed_in_user.ann.user.email, CHANGED)
+    await signed_in_user.plane.rooms.identity.accounts.set_password(signed_in_user.ann.user.email, CHANGED)
 
 
 async def set_password_by_link(signed_in_user: SignedInUser) -> None:
@@ -131,7 +131,7 @@ async def test_a_credential_ends_on_all_control_planes_at_once(
     end: Callable[[SignedInUser], Awaitable[None]],
 ) -> None:
     await neighbour_plane.listener.connected.wait()
-    people = People(strict_plane.accounts, strict_plane.keys)
+    people = People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys)
     signed_in_user = SignedInUser(strict_plane, strict_client, await people.user(), await people.admin())
     signed_in_user.session = await session_of(strict_client, signed_in_user.ann)
     colleague = await people.user(signed_in_user.ann.tenant)

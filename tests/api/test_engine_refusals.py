@@ -52,7 +52,7 @@ async def refuse(worker: ScriptedWorker, job: Json, inputs: list[Json]) -> str:
 
 
 async def report(worker_harness: WorkerHarness, worker: ScriptedWorker, environment: Json) -> None:
-    worker_harness.plane.fleet.registry._reported.clear()
+    worker_harness.plane.rooms.fleet.registry._reported.clear()
     response = await worker.post("/api/worker/environment", environment)
     assert response.status_code == 200, response.text
 
@@ -125,7 +125,7 @@ async def test_what_a_user_chose_keeps_no_worker_away_from_the_workflow(
     assert (row["attempts"], row["requeues"], row["refused_by"]) == (0, 1, [one.worker_id])
     assert row["not_before"] is not None
     await worker_harness.central("UPDATE ai_job_dispatches SET not_before = NULL")
-    await worker_harness.plane.jobs.dispatch.queue.maintain()
+    await worker_harness.plane.rooms.jobs.dispatch.queue.maintain()
     assert await refuse(two, await two.job(), NO_CHOICE_OF_JOB) == "failed"
 
 
@@ -136,7 +136,7 @@ async def test_an_engine_that_contradicts_itself_cannot_requeue_a_job_forever(
     job_id = (await worker_harness.engine_job(ann))["id"]
     for _ in range(worker_harness.plane.settings.jobs.free_requeues + 3):
         await worker_harness.central("UPDATE ai_job_dispatches SET not_before = NULL")
-        await worker_harness.plane.jobs.dispatch.queue.maintain()
+        await worker_harness.plane.rooms.jobs.dispatch.queue.maintain()
         await report(worker_harness, worker, WHOLE)
         status = await refuse(worker, await worker.job(), NO_MODEL)
     assert status == "failed"
@@ -157,7 +157,7 @@ async def test_the_last_able_worker_leaves_while_the_job_goes_back(
             await last.deregister("leaves")
         assert await refusing == "queued"
     await worker_harness.central("UPDATE ai_job_dispatches SET not_before = NULL")
-    await worker_harness.plane.jobs.dispatch.queue.maintain()
+    await worker_harness.plane.rooms.jobs.dispatch.queue.maintain()
     if inputs is NO_MODEL:
         assert await why(worker_harness, ann, job_id) == f"No worker has the model {MODEL}."
         back = await worker_harness.worker(environment=WHOLE)

@@ -20,7 +20,9 @@ from tests.support.http.responses import assert_refused
 
 
 async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> FleetApi:
-    return FleetApi(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
+    return FleetApi(
+        plane, await JobsApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys))
+    )
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_oth
 
     async def given() -> tuple[int, ...]:
         header = agent.headers["authorization"]
-        return (await fleet_api.plane.fleet.authentication.of(header, for_poll=True)).workflow_ids
+        return (await fleet_api.plane.rooms.fleet.authentication.of(header, for_poll=True)).workflow_ids
 
     assert await given() == (ids[second],)
     assert (await fleet_api.done("GET", f"workers/{agent.worker_id}"))["workflows"] == [second]
@@ -98,7 +100,7 @@ async def test_a_worker_with_a_token_may_name_fewer_workflows_and_never_gets_oth
     assert await given() == (ids[third],)
     # Only those count as its capacity.
     routes = [(number, "production", "self_hosted") for number in (fleet_api.jobs_api.core.workflow, ids[third])]
-    capacity = await fleet_api.plane.fleet.capacity.of(routes)
+    capacity = await fleet_api.plane.rooms.fleet.capacity.of(routes)
     assert [capacity[route].live_workers for route in routes] == [0, 1]
 
 

@@ -47,13 +47,13 @@ async def test_generated_requests_cause_no_server_error_and_match_the_api_docume
 ) -> None:
     document = tmp_path / "openapi.json"
     async with started(identity={"login_attempts_per_address": 100_000}) as (plane, client):
-        people = People(plane.accounts, plane.keys)
+        people = People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
         person = await people.user(role=role)
         job = await (await JobsApi.open(plane, client, people)).submit(person, cost=0)
         async with plane.databases.central.connection() as connection:
             await connection.execute(KEEP_ALL_KEYS)
         # A stream that ends only with its job would be waited for, for ever.
-        plane.jobs.feeds.close()
+        plane.rooms.jobs.feeds.close()
         found = (await client.get("/openapi.json", timeout=300)).json()
         document.write_text(json.dumps(without_costly_lengths(found)))
         process = await asyncio.create_subprocess_exec(

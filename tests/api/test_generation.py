@@ -109,7 +109,7 @@ async def test_g5_a_repeated_key_returns_the_same_job_while_it_runs(actor_harnes
     first = asyncio.create_task(generate(actor_harness, ann, "copy", body))
     await until(lambda: copy.tasks)
     again = asyncio.create_task(generate(actor_harness, ann, "copy", body))
-    await until(lambda: len(actor_harness.plane.jobs.feeds) > 0)
+    await until(lambda: len(actor_harness.plane.rooms.jobs.feeds) > 0)
     copy.gate.set()
     responses = [await first, await again]
     assert [response.status_code for response in responses] == [201, 200]
@@ -133,7 +133,7 @@ async def test_a_client_disconnect_does_not_lose_the_job(actor_harness: ActorHar
 
 
 async def test_a_slow_job_is_returned_unfinished_and_continues(actor_harness: ActorHarness, ann: Person) -> None:
-    copy, at_once = actor_harness.actors["copy"], actor_harness.plane.tasks.synchronous
+    copy, at_once = actor_harness.actors["copy"], actor_harness.plane.rooms.tasks.synchronous
     copy.gate.clear()
     before, at_once.wait_seconds = at_once.wait_seconds, 0.2
     job = (await generate(actor_harness, ann, "copy", {"product": LAMP})).json()
@@ -230,7 +230,7 @@ class Closed(EveryProvider):
 async def test_a_paused_provider_is_not_called_and_the_job_stays_queued(
     actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once = actor_harness.plane.tasks.synchronous
+    at_once = actor_harness.plane.rooms.tasks.synchronous
     echo = actor_harness.actors["copy"]
     echo.gate.clear()
     monkeypatch.setattr(at_once, "_gate", Closed())

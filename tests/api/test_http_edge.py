@@ -186,7 +186,7 @@ async def test_metrics_show_loops_and_connections(plane: ControlPlane, client: h
 async def test_metrics_require_the_token_if_one_is_set(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    key = (await People(strict_plane.accounts, strict_plane.keys).admin()).key
+    key = (await People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys).admin()).key
     for value in (None, b"open sesame", b"Bearer open", b"Bearer " + key.encode(), b"Bearer \xff", b"Basic x"):
         headers = [] if value is None else [(b"authorization", value)]
         assert_refused(await strict_client.get("/metrics", headers=headers), 401, "not_authenticated")
@@ -282,7 +282,7 @@ async def test_every_refusal_has_a_status_and_a_sentence() -> None:
 async def test_requests_get_a_503_while_the_database_is_unavailable(
     neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
-    person = await People(neighbour_plane.accounts, neighbour_plane.keys).user()
+    person = await People(neighbour_plane.rooms.identity.accounts, neighbour_plane.rooms.identity.keys).user()
     async with closed(neighbour_plane.databases.central):
         for method, path, body in [
             ("GET", "/api/me", None),
@@ -303,7 +303,7 @@ async def test_requests_get_a_503_while_the_database_is_unavailable(
 async def test_a_database_that_accepts_no_connections_is_a_503(
     neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient
 ) -> None:
-    person = await People(neighbour_plane.accounts, neighbour_plane.keys).user()
+    person = await People(neighbour_plane.rooms.identity.accounts, neighbour_plane.rooms.identity.keys).user()
     async with accepting_no_connections(neighbour_plane.databases.central):
         problem = assert_refused(await neighbour_client.get("/api/me", headers=person.headers), 503, "unavailable")
         assert problem["detail"] == "The database cannot be reached."
@@ -318,7 +318,7 @@ async def test_g12_requests_get_503_while_the_database_is_killed_and_recover_wit
         running_control_plane(settings) as plane,
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
     ):
-        person = await People(plane.accounts, plane.keys).user()
+        person = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user()
         blocker = await asyncpg.connect(plane.databases.central.dsn)
         await blocker.execute("BEGIN; LOCK TABLE api_keys")
         waiting = asyncio.create_task(client.get("/api/me", headers=person.headers))

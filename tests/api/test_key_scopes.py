@@ -30,7 +30,9 @@ OF_ROLE = {
 
 
 async def new_key(plane: ControlPlane, person: Person, *scopes: KeyScope) -> CreatedKey:
-    return await plane.keys.create(person.user.id, CreateKeyRequest(name="scoped", scopes=list(scopes) or None))
+    return await plane.rooms.identity.keys.create(
+        person.user.id, CreateKeyRequest(name="scoped", scopes=list(scopes) or None)
+    )
 
 
 def with_key(key: CreatedKey) -> dict[str, str]:
@@ -215,7 +217,7 @@ async def test_authenticating_a_key_takes_one_statement_and_writes_nothing(
 ) -> None:
     """On a control plane whose loops do not run; the loops of other tests run statements of their own. The route reads
     nothing itself."""
-    person = await People(strict_plane.accounts, strict_plane.keys).user()
+    person = await People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys).user()
     central, running, run = strict_plane.databases.central, ContextVar("running", default=False), list[str]()
     connected, arguments = central.connection, Statement._arguments
 

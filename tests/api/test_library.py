@@ -164,7 +164,7 @@ async def test_pages_have_a_cursor_that_also_continues_a_long_search(
     third = await catalog_api.shown(ann, f"/api/library/jobs?limit=2&cursor={second['next_cursor']}")
     assert [item["id"] for page in (first, second, third) for item in page["items"]] == newest
     assert third["next_cursor"] is None
-    lists = JobLists(plane.databases, plane.catalog.effects, plane.media.files)
+    lists = JobLists(plane.databases, plane.rooms.catalog.effects, plane.rooms.media.files)
     principal = Principal(
         user_id=ann.user.id,
         tenant_id=ann.tenant.id,

@@ -161,7 +161,7 @@ async def test_a_deleted_user_leaves_no_ip_address_in_the_log(
     await people.admin()
     ann: Person = await people.user()
     await session_of(client, ann)
-    management = UserManagement(plane.databases, plane.keys)
+    management = UserManagement(plane.databases, plane.rooms.identity.keys)
     await management.anonymise(COMMAND_LINE, ann.user.id)
     [line] = await lines(plane.databases, ann.user.id)
     assert (line.action, line.details) == ("user.login", {})

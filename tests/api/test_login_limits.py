@@ -28,7 +28,7 @@ from tests.support.http.responses import assert_refused
 
 
 def people_of(plane: ControlPlane) -> People:
-    return People(plane.accounts, plane.keys)
+    return People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
 
 
 async def guess(

@@ -88,7 +88,7 @@ async def mail_harness(mail_plane: ControlPlane) -> AsyncIterator[MailHarness]:
     async with mail_plane.databases.central.connection() as connection:
         await connection.execute("DELETE FROM mails")
     async with httpx.AsyncClient(base_url=mail_plane.settings.public_url, trust_env=False, timeout=30) as client:
-        operator = await People(mail_plane.accounts, mail_plane.keys).admin()
+        operator = await People(mail_plane.rooms.identity.accounts, mail_plane.rooms.identity.keys).admin()
         yield MailHarness(mail_plane, client, operator, f"{uuid4().hex}@example.com")
 
 
@@ -259,7 +259,7 @@ async def test_a_revoked_invitation_and_a_disabled_user_get_no_mail(
     invitation = await mail_harness.invite()
     path = f"/api/admin/invitations/{invitation['id']}"
     assert (await mail_harness.client.delete(path, headers=mail_harness.operator.headers)).status_code == 200
-    ann = await People(mail_harness.plane.accounts, mail_harness.plane.keys).user()
+    ann = await People(mail_harness.plane.rooms.identity.accounts, mail_harness.plane.rooms.identity.keys).user()
     await mail_harness.client.post("/api/password-resets", json={"email": ann.user.email})
     await mail_harness.client.post(f"/api/admin/users/{ann.user.id}/disable", headers=mail_harness.operator.headers)
     while await mail_harness.sender.tick(SystemClock().now()):
@@ -333,7 +333,7 @@ async def test_a_request_for_a_new_password_does_not_end_the_session(
     mail_harness: MailHarness, server: SmtpServer
 ) -> None:
     """Anyone may ask; only who reads the mail changes something."""
-    ann = await People(mail_harness.plane.accounts, mail_harness.plane.keys).user()
+    ann = await People(mail_harness.plane.rooms.identity.accounts, mail_harness.plane.rooms.identity.keys).user()
     assert (await sign_in(mail_harness.client, ann)).status_code == 200
     await mail_harness.client.post("/api/password-resets", json={"email": ann.user.email})
     await mail_harness.sender.tick(SystemClock().now())

@@ -69,9 +69,12 @@ async def configured_actor_harness(
                 running_control_plane(chosen) as plane,
                 httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
             ):
-                await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
+                await until(lambda: plane.rooms.task_runner is not None and plane.rooms.task_runner.is_ready)
                 yield ActorHarness(
-                    plane, client, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)), {}
+                    plane,
+                    client,
+                    await JobsApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)),
+                    {},
                 )
 
 

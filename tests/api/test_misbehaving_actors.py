@@ -35,8 +35,8 @@ async def played(
         task = await actor_harness.submit(ann, "echo", max_retries=0)
         shown = await actor_harness.ended(ann, task, status)
     await actor_harness.ended(ann, await actor_harness.submit(ann, "echo"))
-    assert actor_harness.plane.task_runner is not None
-    assert actor_harness.plane.task_runner.is_ready
+    assert actor_harness.plane.rooms.task_runner is not None
+    assert actor_harness.plane.rooms.task_runner.is_ready
     return shown
 
 
@@ -129,7 +129,7 @@ async def test_unwritable_progress_is_dropped_and_the_lease_is_kept(
 async def test_a_drained_runner_takes_no_task_until_the_drain_is_undone(
     actor_harness: ActorHarness,
 ) -> None:
-    runner = actor_harness.plane.task_runner
+    runner = actor_harness.plane.rooms.task_runner
     assert runner is not None
     path = f"/api/admin/workers/{runner.worker_id}"
     bob = await actor_harness.person()
@@ -152,7 +152,11 @@ async def test_a_revoked_runner_takes_no_task_until_it_is_approved_and_registers
     actor_harness: ActorHarness, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(in_process_plane, "RETRY_CAP_SECONDS", 0.1)
-    runner, echo, admin = actor_harness.plane.task_runner, actor_harness.actors["echo"], actor_harness.jobs_api.admin
+    runner, echo, admin = (
+        actor_harness.plane.rooms.task_runner,
+        actor_harness.actors["echo"],
+        actor_harness.jobs_api.admin,
+    )
     assert runner is not None
     echo.gate.clear()
     task = await actor_harness.submit(ann, "echo")

@@ -67,7 +67,7 @@ async def used(client: httpx.AsyncClient, token: str, **headers: str) -> httpx.R
 
 async def test_a_link_signs_in_once(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
-    token = plane.one_time_links.create(person.user.email)
+    token = plane.rooms.identity.one_time_links.create(person.user.email)
     response = await used(client, token)
     assert response.status_code == 200
     assert (response.json()["email"], response.json()["signed_in_with"]) == (person.user.email, "session")
@@ -84,7 +84,7 @@ async def test_a_link_signs_in_once(plane: ControlPlane, client: httpx.AsyncClie
 async def test_a_guessed_link_is_not_found(
     plane: ControlPlane, client: httpx.AsyncClient, people: People, token: str
 ) -> None:
-    plane.one_time_links.create((await people.user()).user.email)
+    plane.rooms.identity.one_time_links.create((await people.user()).user.email)
     assert (await used(client, token)).status_code == 404
 
 
@@ -92,7 +92,7 @@ async def test_a_link_of_a_disabled_account_is_not_found(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
     person, admin = await people.user(), await people.admin()
-    token = plane.one_time_links.create(person.user.email)
+    token = plane.rooms.identity.one_time_links.create(person.user.email)
     disabled = await client.post(f"/api/admin/users/{person.user.id}/disable", headers=admin.headers)
     assert disabled.status_code == 200
     assert (await used(client, token)).status_code == 404
@@ -101,7 +101,7 @@ async def test_a_link_of_a_disabled_account_is_not_found(
 async def test_a_proxied_request_is_refused_and_does_not_use_the_link(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
-    token = plane.one_time_links.create((await people.user()).user.email)
+    token = plane.rooms.identity.one_time_links.create((await people.user()).user.email)
     for headers in (
         {"x-forwarded-for": "203.0.113.7"},
         {"x-forwarded-for": "127.0.0.1"},
@@ -244,13 +244,13 @@ async def test_one_click_opens_a_session_in_a_browser_that_used_the_link(
 ) -> None:
     """The requests come over connections of the user who runs the control plane, as those of a demo's browser do."""
     email = (await people.user()).user.email
-    plane.one_time_links.offer(email)
+    plane.rooms.identity.one_time_links.offer(email)
     assert (await client.get("/api/auth/demo")).json() == {"email": None}
     refused = await client.post("/api/auth/demo")
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
     assert "Open the link that `callsheet demo` printed" in refused.json()["detail"]
 
-    linked = await used(client, plane.one_time_links.create(email))
+    linked = await used(client, plane.rooms.identity.one_time_links.create(email))
     [kept] = [each for each in linked.headers.get_list("set-cookie") if each.startswith(f"{DEMO_COOKIE}=")]
     assert {"HttpOnly", "SameSite=strict", "Path=/api/auth/demo"} <= set(kept.split("; "))
     client.cookies.clear()

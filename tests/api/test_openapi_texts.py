@@ -168,7 +168,7 @@ class Sender:
         elif name in ("accept_invitation", "reset_password"):
             names["token"] = await self._token(name)
         elif name == "login_once":
-            names["token"] = self.actor_harness.plane.one_time_links.create(self.owner.user.email)
+            names["token"] = self.actor_harness.plane.rooms.identity.one_time_links.create(self.owner.user.email)
         elif name == "revoke_worker":
             place = {"worker_id": "revoked", "workflow_slugs": [setup["workflow"]]}
             secret = self.setup.headers["fleet secret"]
@@ -202,7 +202,7 @@ class Sender:
     async def _job(self, *, started: bool, failed: bool) -> dict[str, Any]:
         """A job of the owner's that waits in the queue, that a worker has, or that has failed."""
         plane = self.actor_harness.plane
-        core = Core(plane.databases, plane.jobs, [])
+        core = Core(plane.databases, plane.rooms.jobs, [])
         core.workflow = await core.add_workflow()
         member = Member(self.owner.tenant.id, self.owner.user.id, await plane.databases.pool(self.owner.tenant.pool))
         job = await core.submit(member, cost=0)
@@ -230,7 +230,7 @@ class Sender:
         member = Member(self.owner.tenant.id, self.owner.user.id, await plane.databases.pool(self.owner.tenant.pool))
         video_id = await self.catalog_api.video(self.owner)
         job = await self.catalog_api.submit(self.owner, {"slug": self.setup.names["effect"]}, video_id=video_id)
-        tree = await Tree.plant(Core(plane.databases, plane.jobs, []), member, status="paused")
+        tree = await Tree.plant(Core(plane.databases, plane.rooms.jobs, []), member, status="paused")
         return str(await tree.candidate(job_id=UUID(job["id"]), output_index=0))
 
     async def _token(self, name: str) -> str:
@@ -323,8 +323,8 @@ async def _sender(actor_harness: ActorHarness, tmp_path: Path) -> Sender:
 
 
 async def _person(actor_harness: ActorHarness, me: dict[str, Any], key: str) -> Person:
-    tenants = await actor_harness.plane.accounts.list_tenants(None, 200)
-    users = await actor_harness.plane.accounts.list_users(me["tenant"], None, 200)
+    tenants = await actor_harness.plane.rooms.identity.accounts.list_tenants(None, 200)
+    users = await actor_harness.plane.rooms.identity.accounts.list_users(me["tenant"], None, 200)
     user = next(user for user in users.items if str(user.id) == me["user_id"])
     return Person(user, next(tenant for tenant in tenants.items if tenant.slug == me["tenant"]), key)
 

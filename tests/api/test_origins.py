@@ -104,7 +104,7 @@ async def test_a_rebound_host_name_is_refused(client: httpx.AsyncClient, plane: 
 async def test_the_host_header_does_not_make_an_origin_trusted(started: Started) -> None:
     """Beyond loopback, requests for every host are accepted; the session still belongs to known URLs only."""
     async with started(server={"host": ALL_ADDRESSES}) as (plane, client):
-        person = await People(plane.accounts, plane.keys).user()
+        person = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user()
         login = {"email": person.user.email, "password": PASSWORD}
         port = plane.settings.server.port
         rebound = {"host": f"evil.example:{port}", "origin": f"http://evil.example:{port}"}

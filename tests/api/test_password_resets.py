@@ -79,7 +79,7 @@ async def test_a_wrong_current_password_is_refused_by_field(client: httpx.AsyncC
 async def test_wrong_current_passwords_count_as_failed_logins(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    ann = await People(strict_plane.accounts, strict_plane.keys).user()
+    ann = await People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys).user()
     guess = {"current_password": "a guess", "new_password": CHANGED}
     assert (await sign_in(strict_client, ann, "a guess")).status_code == 401
     changed = await strict_client.post("/api/me/password", json=guess, headers=ann.headers)

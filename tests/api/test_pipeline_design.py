@@ -33,7 +33,9 @@ VARY: dict[str, Any] = {
 @pytest.fixture
 async def pipelines_api(plane: ControlPlane) -> AsyncIterator[PipelinesApi]:
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        catalog_api = await CatalogApi.open(
+            plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+        )
         yield PipelinesApi(catalog_api, await catalog_api.person())
 
 

@@ -30,7 +30,7 @@ async def media_api(stored_plane: ControlPlane) -> AsyncIterator[MediaApi]:
 async def make(media_api: MediaApi) -> None:
     await media_api.jobs_api.core.rows(media_api.pool, FORGET_OTHERS, media_api.tenant_id)
     plane = media_api.plane
-    maker = PreviewMaker(lambda: [media_api.pool], plane.storage, plane.settings.storage.backend)
+    maker = PreviewMaker(lambda: [media_api.pool], plane.rooms.storage, plane.settings.storage.backend)
     while await maker.make_due(media_api.pool, datetime.now(UTC) + timedelta(seconds=1)):
         pass
 

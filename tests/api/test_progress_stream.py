@@ -148,12 +148,14 @@ async def test_the_stream_of_a_user_has_all_their_running_jobs_and_no_other_jobs
 async def test_progress_that_another_control_plane_receives_is_streamed_here(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient, neighbour_plane: ControlPlane
 ) -> None:
-    jobs_api = await JobsApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
+    jobs_api = await JobsApi.open(
+        strict_plane, strict_client, People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys)
+    )
     ann = await jobs_api.person("pool_1", tokens=100)
     job_id, leased = await running(jobs_api, ann)
     async with watching(jobs_api, ann, "job", job_id, 3) as stream:
         await stream.comment("open")
-        await report_progress(Core(neighbour_plane.databases, neighbour_plane.jobs, []), leased, percent=42)
+        await report_progress(Core(neighbour_plane.databases, neighbour_plane.rooms.jobs, []), leased, percent=42)
         assert [summary_of(event) for event in await stream.next(1)] == [(None, "progress", 42)]
 
 

@@ -131,7 +131,7 @@ async def test_a_deleted_upload_counts_until_its_url_expires(media_api: MediaApi
     assert (await media_api.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204
     assert_refused(await media_api.create(), 409, "quota_exceeded")
     later = datetime.now(UTC) + timedelta(days=3)
-    while await media_api.plane.media.sweeper.sweep(media_api.pool, later):
+    while await media_api.plane.rooms.media.sweeper.sweep(media_api.pool, later):
         pass
     assert (await media_api.create()).status_code == 201
 
@@ -160,7 +160,7 @@ async def test_the_url_of_a_confirmed_upload_stores_nothing_that_does_not_count(
             assert_refused(late, 409, "wrong_state")
         else:
             assert late.status_code == 200
-        stored = [entry.size async for entry in api.plane.storage.list(f"tenants/{api.tenant_id}")]
+        stored = [entry.size async for entry in api.plane.rooms.storage.list(f"tenants/{api.tenant_id}")]
         used = (await storage(api))["user"]
         assert sum(stored) == used["bytes"] + used["reserved_bytes"]
     assert accepted == {(True, True): 6, (True, False): 4, (False, True): 4, (False, False): 2}[is_local, is_deleted]
@@ -170,7 +170,7 @@ async def test_the_url_of_a_confirmed_upload_stores_nothing_that_does_not_count(
         assert problem["used"] == 5 * SIZE
         assert ("reserved" in problem["detail"]) is not is_local
     later = datetime.now(UTC) + timedelta(days=3)
-    while await api.plane.media.sweeper.sweep(api.pool, later):
+    while await api.plane.rooms.media.sweeper.sweep(api.pool, later):
         pass
     used = (await storage(api))["user"]
     assert (used["reserved_bytes"], used["bytes"]) == (0, 0 if is_deleted else accepted * SIZE)

@@ -67,7 +67,7 @@ async def failed_job(worker_harness: WorkerHarness, person: Person) -> str:
     for retryable in (True, False):
         error = {"type": "execution_error", "message": REPORTED, "traceback": REPORTED, "retryable": retryable}
         assert (await worker.fail(await worker.job(), REPORTED, error=error)).status_code == 200
-        await worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
+        await worker_harness.plane.rooms.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
     return str(submitted["id"])
 
 

@@ -106,7 +106,7 @@ async def test_a_gate_shows_how_many_children_an_approval_may_start_and_their_co
     plane: ControlPlane, client: httpx.AsyncClient
 ) -> None:
     paused_run = await PausedRun.open(plane, client, requires_approval=True)
-    catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+    catalog_api = await CatalogApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys))
     effect = await catalog_api.effect(credits_cost=4)
     await paused_run.core.rows(
         paused_run.tree.ann.pool,

@@ -46,7 +46,7 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(client: htt
 
 async def test_over_https_the_cookie_is_secure(started: Started) -> None:
     async with started(server={"public_url": "https://callsheet.example.com"}) as (plane, client):
-        person = await People(plane.accounts, plane.keys).user()
+        person = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user()
         origin = {"origin": "https://callsheet.example.com"}
         login = {"email": person.user.email, "password": PASSWORD}
         response = await client.post("/api/auth/login", json=login, headers=origin)
@@ -102,7 +102,7 @@ async def test_an_invalid_session_token_is_refused(client: httpx.AsyncClient) ->
 async def test_changing_the_password_ends_every_session(
     plane: ControlPlane, browser: httpx.AsyncClient, person: Person
 ) -> None:
-    await plane.accounts.set_password(person.user.email, CHANGED)
+    await plane.rooms.identity.accounts.set_password(person.user.email, CHANGED)
     assert_refused(await browser.get("/api/me"), 401, "not_authenticated")
     assert_refused(await sign_in(browser, person), 401, "invalid_credentials")
     assert (await sign_in(browser, person, CHANGED)).status_code == 200

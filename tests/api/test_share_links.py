@@ -87,7 +87,7 @@ async def test_posters_of_a_link_end_with_the_link(ann: MediaApi, tmp_path: Path
     job_id = await finished(ann, clip(tmp_path / "after.mp4", 24, width=640, height=480))
     others = "UPDATE file_previews SET status = 'none', due_at = NULL WHERE status = 'pending' AND tenant_id <> $1"
     await ann.jobs_api.core.rows(ann.pool, others, ann.tenant_id)
-    maker = PreviewMaker(lambda: [ann.pool], ann.plane.storage, ann.plane.settings.storage.backend)
+    maker = PreviewMaker(lambda: [ann.pool], ann.plane.rooms.storage, ann.plane.settings.storage.backend)
     while await maker.make_due(ann.pool, datetime.now(UTC) + timedelta(seconds=1)):
         pass
     link = await shared(ann, job_id)

@@ -66,7 +66,7 @@ async def serving(**settings: Any) -> AsyncIterator[int]:
 
 @pytest.fixture
 async def person(plane: ControlPlane) -> Person:
-    return await People(plane.accounts, plane.keys).user()
+    return await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user()
 
 
 def port_of(plane: ControlPlane) -> int:

@@ -142,7 +142,7 @@ async def test_a_token_ends_with_its_key_and_so_does_an_open_stream(
     plane: ControlPlane, jobs_api: JobsApi, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds_module, "RECHECK_SECONDS", 0.05)
-    created = await plane.keys.create(ann.user.id, CreateKeyRequest(name="page"))
+    created = await plane.rooms.identity.keys.create(ann.user.id, CreateKeyRequest(name="page"))
     page = Person(ann.user, ann.tenant, created.key)
     token = await token_of(jobs_api, page)
     async with jobs_api.client.stream("GET", ALL, params={"token": token}) as response:

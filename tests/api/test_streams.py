@@ -154,7 +154,7 @@ async def test_g6_streams_that_a_revoked_key_opened_send_nothing_more(
     plane: ControlPlane, jobs_api: JobsApi, ann: Person, which: str
 ) -> None:
     job = await jobs_api.submit(ann)
-    created = await plane.keys.create(ann.user.id, CreateKeyRequest(name="lost"))
+    created = await plane.rooms.identity.keys.create(ann.user.id, CreateKeyRequest(name="lost"))
     lost = Person(ann.user, ann.tenant, created.key)
     path = ALL if which == "all" else f"/api/ai-jobs/{job['id']}/stream"
     async with (
@@ -187,7 +187,9 @@ async def test_a_session_that_ended_ends_its_streams(jobs_api: JobsApi, ann: Per
 async def test_a_user_may_open_a_limited_number_of_streams(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient
 ) -> None:
-    jobs_api = await JobsApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
+    jobs_api = await JobsApi.open(
+        strict_plane, strict_client, People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys)
+    )
     ann, bob = await jobs_api.person(), await jobs_api.person()
     async with opened(strict_client, ann, ALL) as one, opened(strict_client, ann, ALL) as two:
         await one.comment("open")
@@ -217,7 +219,7 @@ async def test_an_idle_stream_sends_keep_alive_comments(
 
 
 async def test_a_disconnected_reader_is_removed(plane: ControlPlane, jobs_api: JobsApi, ann: Person) -> None:
-    feeds = plane.jobs.feeds
+    feeds = plane.rooms.jobs.feeds
     before = len(feeds)
     job = await jobs_api.submit(ann)
     async with (
@@ -237,14 +239,16 @@ async def test_a_disconnected_reader_is_removed(plane: ControlPlane, jobs_api: J
 async def test_changes_by_another_control_plane_are_streamed_at_once(
     strict_plane: ControlPlane, strict_client: httpx.AsyncClient, neighbour_plane: ControlPlane
 ) -> None:
-    jobs_api = await JobsApi.open(strict_plane, strict_client, People(strict_plane.accounts, strict_plane.keys))
+    jobs_api = await JobsApi.open(
+        strict_plane, strict_client, People(strict_plane.rooms.identity.accounts, strict_plane.rooms.identity.keys)
+    )
     ann = await jobs_api.person("pool_1", tokens=100)
     job = await jobs_api.submit(ann)
     async with opened(strict_client, ann, f"/api/ai-jobs/{job['id']}/stream") as stream:
         await stream.next(2)
-        leased = await neighbour_plane.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
+        leased = await neighbour_plane.rooms.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
         assert leased is not None
-        await neighbour_plane.jobs.leases.complete(report(leased), {})
+        await neighbour_plane.rooms.jobs.leases.complete(report(leased), {})
         # Well before the reader would have looked by itself.
         seen = await stream.next(2, seconds=feeds_module.RECHECK_SECONDS - 5)
         assert [event.to_status for event in seen] == ["processing", "completed"]
@@ -257,7 +261,9 @@ async def test_streams_end_when_the_server_stops_and_resume_at_the_next_server(s
     patient = {"shutdown_seconds": 3000}
     async with httpx.AsyncClient(trust_env=False, timeout=60) as reader, AsyncExitStack() as streams:
         async with started(server=patient) as (plane, client):
-            jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+            jobs_api = await JobsApi.open(
+                plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+            )
             ann = await jobs_api.person("pool_2", tokens=100)
             job = await jobs_api.submit(ann)
             paths = [f"/api/ai-jobs/{job['id']}/stream", ALL]
@@ -269,10 +275,10 @@ async def test_streams_end_when_the_server_stops_and_resume_at_the_next_server(s
 
     async with started(server=patient) as (plane, client):
         # It happens before the readers are back.
-        leased = await plane.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
+        leased = await plane.rooms.jobs.starter.lease_and_start(jobs_api.core.criteria(), "worker-1")
         assert leased is not None
         async with opened(client, ann, paths[0], 2) as one, opened(client, ann, ALL, 2) as every:
-            await plane.jobs.leases.complete(report(leased), {})
+            await plane.rooms.jobs.leases.complete(report(leased), {})
             assert [(event.id, event.to_status) for event in await one.rest()] == [(3, "processing"), (4, "completed")]
             assert [event.id for event in await every.next(2)] == [3, 4]
 

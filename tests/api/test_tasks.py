@@ -332,7 +332,7 @@ async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(
     await until(is_off)
     assert_refused(await actor_harness.try_submit(ann, "tts", queue_name="fast"), 422, "invalid_request", "actor")
     # Another control plane that starts leaves it switched off.
-    await actor_harness.plane.tasks.actors.keep()
+    await actor_harness.plane.rooms.tasks.actors.keep()
     shown = (await actor_harness.ask(admin, "GET", "/api/admin/workflows/actor:tts:fast")).json()
     assert (shown["is_active"], shown["graph"]) == (False, None)
 

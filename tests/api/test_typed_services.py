@@ -119,7 +119,7 @@ async def generation_plane(
         "tasks": {"in_process": 4},
     }
     async with shared_plane(postgres, templates, tmp_path_factory.mktemp("typed"), **sections) as plane:
-        await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
+        await until(lambda: plane.rooms.task_runner is not None and plane.rooms.task_runner.is_ready)
         yield plane
 
 
@@ -132,7 +132,9 @@ async def generation_api(
     address = generation_plane.settings.public_url
     async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
         jobs_api = await JobsApi.open(
-            generation_plane, client, People(generation_plane.accounts, generation_plane.keys)
+            generation_plane,
+            client,
+            People(generation_plane.rooms.identity.accounts, generation_plane.rooms.identity.keys),
         )
         yield GenerationApi(jobs_api, await jobs_api.person(tokens=100), running_replicate, shop_url)
 

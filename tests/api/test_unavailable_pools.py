@@ -79,7 +79,7 @@ async def open_pool_outage(
                 running_control_plane(settings) as plane,
                 httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=30) as client,
             ):
-                people = People(plane.accounts, plane.keys)
+                people = People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
                 ann = await people.admin()
                 bob = await people.user(await _tenant_in_pool_2(plane))
                 here = open_core(plane.databases)
@@ -112,7 +112,7 @@ async def _tenant_in_pool_2(plane: ControlPlane) -> Any:
     """A tenant of it that is there already: none can be made while it is away."""
     async with plane.databases.central.connection() as connection:
         slug = await connection.fetchval("SELECT slug FROM tenants WHERE db_pool = 'pool_2'")
-    return await plane.accounts.find_tenant(slug)
+    return await plane.rooms.identity.accounts.find_tenant(slug)
 
 
 async def test_tenants_of_the_pool_get_a_503_and_all_others_are_served(pool_outage: PoolOutage) -> None:
@@ -153,7 +153,7 @@ async def test_jobs_of_the_pool_do_not_block_jobs_of_other_pools(pool_outage: Po
 
 async def test_a_new_tenant_does_not_get_an_unavailable_pool(pool_outage: PoolOutage) -> None:
     for _ in range(4):
-        created = await pool_outage.plane.accounts.create_tenant(
+        created = await pool_outage.plane.rooms.identity.accounts.create_tenant(
             CreateTenantRequest(slug=f"new-{uuid4().hex}", name="New")
         )
         assert created.pool == "pool_1"

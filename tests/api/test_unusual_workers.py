@@ -99,7 +99,7 @@ async def test_names_of_outputs_are_stored_exactly_as_the_worker_sent_them(worke
     files = await worker_harness.files(person, submitted["id"])
     assert sorted(file["name"] for file in files) == sorted(names)
     for file in files:
-        assert await worker_harness.plane.storage.read(file["path"], 1000) == PNG + file["name"].encode()
+        assert await worker_harness.plane.rooms.storage.read(file["path"], 1000) == PNG + file["name"].encode()
 
 
 @pytest.mark.thorough

@@ -210,7 +210,7 @@ async def test_an_object_that_differs_from_its_declaration_is_refused_and_may_be
     created = (await media_api.create(**declaration)).json()
     [row] = await media_api.file_rows()
     # Written directly to storage: the signed URL would have refused most of it.
-    await media_api.plane.storage.put(row["path"], content, content_type="video/mp4")
+    await media_api.plane.rooms.storage.put(row["path"], content, content_type="video/mp4")
     problem = assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", field)
     assert "Upload the right bytes to the same URL" in problem["detail"]
     assert (await media_api.file_rows())[0]["status"] == "pending"
@@ -247,7 +247,7 @@ async def test_a_session_description_far_behind_other_bytes_is_refused(local_med
 async def test_an_object_of_another_type_is_refused(media_api: MediaApi) -> None:
     created = (await media_api.create()).json()
     [row] = await media_api.file_rows()
-    await media_api.plane.storage.put(row["path"], CLIP, content_type="video/webm")
+    await media_api.plane.rooms.storage.put(row["path"], CLIP, content_type="video/webm")
     assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", "mime_type")
 
 
@@ -297,7 +297,7 @@ async def test_an_upload_may_be_repeated_until_it_is_confirmed(media_api: MediaA
         assert (await media_api.send(created)).is_success
     file = (await media_api.confirm(created["file"])).json()
     assert (await media_api.jobs_api.client.get(file["url"])).content == CLIP
-    paths = [entry.key async for entry in media_api.plane.storage.list(f"tenants/{media_api.tenant_id}/uploads")]
+    paths = [entry.key async for entry in media_api.plane.rooms.storage.list(f"tenants/{media_api.tenant_id}/uploads")]
     assert len(paths) == 1, "neither copies that were refused nor the uploaded object stay"
 
 

@@ -275,8 +275,8 @@ async def test_a_deletion_that_crashed_is_repeated(
 ) -> None:
     ann = await jobs_api.person("pool_1", tokens=100)
     await jobs_api.submit(ann)
-    work = JobsAndRunsOfUser(plane.databases, plane.pipelines.runs, plane.jobs.cancellation)
-    deletion = UserDeletion(plane.databases, UserManagement(plane.databases, plane.keys), work)
+    work = JobsAndRunsOfUser(plane.databases, plane.rooms.pipelines.runs, plane.rooms.jobs.cancellation)
+    deletion = UserDeletion(plane.databases, UserManagement(plane.databases, plane.rooms.identity.keys), work)
     with armed({point: crash}), pytest.raises(Crashed):
         await deletion.delete(COMMAND_LINE, ann.user.id, cancel_jobs=True)
     assert_refused(await jobs_api.client.get("/api/me", headers=ann.headers), 401, "not_authenticated")

@@ -58,7 +58,7 @@ async def test_each_attempt_is_shown_with_its_worker_its_parts_and_its_tokens(
     job = await first.job()
     response = await first.fail(job, "It broke.", error={"retryable": True}, trace={"phases": TRACE["phases"]})
     assert response.json()["status"] == "queued"
-    await worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
+    await worker_harness.plane.rooms.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
     await complete(second, await second.job(), trace=TRACE)
 
     shown = await waterfall(worker_harness, submitted["id"])
@@ -185,7 +185,7 @@ async def test_an_admin_of_the_tenant_sees_no_names_of_workers(worker_harness: W
     worker = await worker_harness.worker()
     submitted = await worker_harness.engine_job(ann)
     await worker.requeue(await worker.job(), f"{worker.worker_id} is taken away")
-    people = People(worker_harness.plane.accounts, worker_harness.plane.keys)
+    people = People(worker_harness.plane.rooms.identity.accounts, worker_harness.plane.rooms.identity.keys)
     tenant_admin = await people.user(ann.tenant, Role.TENANT_ADMIN)
     shown = await waterfall(worker_harness, submitted["id"], tenant_admin.headers)
     assert worker.worker_id not in str(shown)

@@ -67,7 +67,7 @@ class CallbackHarness:
     async def submit(self, person: Person | None = None) -> UUID:
         """Not over HTTP: there, the provider comes with an actor's plan."""
         new = self.jobs_api.core.new_job(await self.member(person), provider=PROVIDER, kind="task", cost=7)
-        return (await self.worker_harness.plane.jobs.submission.submit(new)).job.id
+        return (await self.worker_harness.plane.rooms.jobs.submission.submit(new)).job.id
 
     async def member(self, person: Person | None = None) -> Member:
         person = person or self.ann
@@ -328,7 +328,7 @@ async def test_a_job_that_always_fails_counts_as_one_failure_of_the_provider(cal
         await callback_harness.worker_harness.central(
             "UPDATE ai_job_dispatches SET not_before = now() WHERE not_before IS NOT NULL"
         )
-        await callback_harness.worker_harness.plane.jobs.dispatch.lane_keeper.tick(datetime.now(UTC))
+        await callback_harness.worker_harness.plane.rooms.jobs.dispatch.lane_keeper.tick(datetime.now(UTC))
     provider = (await callback_harness.providers())[PROVIDER]
     assert (provider["state"], provider["failures"]) == ("closed", 1)
 

@@ -32,7 +32,7 @@ async def change(worker_harness: WorkerHarness, **body: Any) -> dict[str, Any]:
 
 
 async def report(worker_harness: WorkerHarness, worker: ScriptedWorker, **environment: Any) -> dict[str, Any]:
-    worker_harness.plane.fleet.registry._reported.clear()
+    worker_harness.plane.rooms.fleet.registry._reported.clear()
     response = await worker_harness.client.post(
         "/api/worker/environment", json=environment, headers={"authorization": f"Bearer {worker.token}"}
     )

@@ -274,7 +274,7 @@ class TestPolls:
             raise Unavailable("The keys of the object store are being renewed.")
 
         with monkeypatch.context() as broken:
-            broken.setattr(worker_harness.plane.storage, "presign_put", cannot_sign)
+            broken.setattr(worker_harness.plane.rooms.storage, "presign_put", cannot_sign)
             assert_refused(await worker.post("/api/worker/poll", {}), 503, "unavailable")
         [row] = await worker_harness.central(
             "SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1", UUID(submitted["id"])
@@ -365,7 +365,7 @@ class TestLongPolls:
         writer = await send_poll(worker_harness, worker, wait_seconds=55)
         await waits(worker_harness)
         writer.close()
-        await until(lambda: len(worker_harness.plane.jobs.dispatch.waiters) == 0)
+        await until(lambda: len(worker_harness.plane.rooms.jobs.dispatch.waiters) == 0)
         person = await worker_harness.jobs_api.person(tokens=10)
         submitted = await worker_harness.engine_job(person)
         [row] = await worker_harness.central(
@@ -444,9 +444,9 @@ class TestLongPolls:
         drained = [await worker_harness.worker(), await worker_harness.worker()]
         third = await worker_harness.worker(workflow_slugs=[worker_harness.jobs_api.workflow, other])
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for worker in drained]
-        await until(lambda: len(worker_harness.plane.jobs.dispatch.waiters) == 2)
+        await until(lambda: len(worker_harness.plane.rooms.jobs.dispatch.waiters) == 2)
         polls.append(asyncio.create_task(third.poll(wait_seconds=55)))
-        await until(lambda: len(worker_harness.plane.jobs.dispatch.waiters) == 3)
+        await until(lambda: len(worker_harness.plane.rooms.jobs.dispatch.waiters) == 3)
         for worker in drained:
             query = "INSERT INTO worker_drains (worker_id, drained_by) VALUES ($1, 'operator')"
             await worker_harness.central(query, worker.worker_id)
@@ -529,7 +529,7 @@ class TestLongPolls:
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=30)
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]
-        await until(lambda: len(worker_harness.plane.jobs.dispatch.waiters) == 2)
+        await until(lambda: len(worker_harness.plane.rooms.jobs.dispatch.waiters) == 2)
         for _ in range(3):
             await worker_harness.engine_job(person)
         responses = await asyncio.gather(*polls)
@@ -546,7 +546,7 @@ class TestLongPolls:
         monkeypatch.setattr(polls_module, "MAX_AT_ONCE", 2)
         worker, other = await worker_harness.worker(), await worker_harness.worker()
         polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]
-        await until(lambda: len(worker_harness.plane.jobs.dispatch.waiters) == 2)
+        await until(lambda: len(worker_harness.plane.rooms.jobs.dispatch.waiters) == 2)
         refused = await worker.post("/api/worker/poll", {"wait_seconds": 55})
         assert_refused(refused, 429, "rate_limited")
         assert refused.headers["retry-after"] == "1"
@@ -587,12 +587,12 @@ class TestLongPolls:
             worker = await worker_harness.worker()
             polling = asyncio.create_task(worker.poll(wait_seconds=55))
             await waits(worker_harness)
-            plane.jobs.dispatch.waiters.close()
+            plane.rooms.jobs.dispatch.waiters.close()
             assert await polling == {"job": None, "reason": "empty"}
 
 
 async def waits(worker_harness: WorkerHarness) -> None:
-    await until(lambda: len(worker_harness.plane.jobs.dispatch.waiters) == 1)
+    await until(lambda: len(worker_harness.plane.rooms.jobs.dispatch.waiters) == 1)
 
 
 async def send_poll(worker_harness: WorkerHarness, worker: ScriptedWorker, **fields: Any) -> asyncio.StreamWriter:

@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.fleet.protocol.worker_protocol import open_protocol
+from callsheet.jobs.lease.provider_gate import EveryProvider
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.worker.protocol import CompleteRequest, CompleteResponse
 from tests.support.http.accounts import Person
@@ -53,7 +53,7 @@ async def test_a_job_goes_from_poll_to_delivered_file_for_tenants_of_two_pools(w
         }
         assert file["path"].startswith(f"tenants/{person.tenant.id}/ai-jobs/{submitted['id']}/output-")
         assert (file["metadata"], file["disk"]) == ({"frames": 24}, worker_harness.plane.settings.storage.backend)
-        assert await worker_harness.plane.storage.read(file["path"], 1000) == OUTPUT
+        assert await worker_harness.plane.rooms.storage.read(file["path"], 1000) == OUTPUT
         assert (await worker_harness.row(person, submitted["id"]))["output_file_id"] == file["id"]
         assert await worker_harness.balance(person) == 3
 
@@ -319,19 +319,19 @@ async def test_g3_a_worker_with_a_lost_lease_cannot_overwrite_an_accepted_output
     await zombie.deliver(stale, b"overwritten")
     assert_refused(await zombie.complete(stale, output=described(b"overwritten", "video/mp4")), 409, "lease_lost")
     [file] = await worker_harness.files(person, submitted["id"])
-    assert await worker_harness.plane.storage.read(file["path"], 1000) == OUTPUT
+    assert await worker_harness.plane.rooms.storage.read(file["path"], 1000) == OUTPUT
 
 
 async def outputs_of(worker_harness: WorkerHarness, person: Person, job_id: str) -> set[str]:
     """Every object in the job's folder."""
     folder = f"tenants/{person.tenant.id}/ai-jobs/{job_id}"
-    return {entry.key async for entry in worker_harness.plane.storage.list(folder)}
+    return {entry.key async for entry in worker_harness.plane.rooms.storage.list(folder)}
 
 
 async def swept(worker_harness: WorkerHarness, person: Person) -> None:
     """What the sweeper does by tomorrow, with whatever other tests left."""
     pool = await worker_harness.plane.databases.pool(person.tenant.pool)
-    while await worker_harness.plane.media.sweeper.sweep(pool, datetime.now(UTC) + timedelta(days=1)):
+    while await worker_harness.plane.rooms.media.sweeper.sweep(pool, datetime.now(UTC) + timedelta(days=1)):
         pass
 
 
@@ -379,9 +379,9 @@ async def test_an_accepted_output_cannot_be_replaced_by_announcing_its_name_agai
 async def reported(worker_harness: WorkerHarness, worker: ScriptedWorker, job: dict[str, Any]) -> CompleteResponse:
     """A completion in the test's own context, where it can be stopped at a failpoint."""
     plane = worker_harness.plane
-    principal = await plane.fleet.authentication.of(f"Bearer {worker.token}")
+    principal = await plane.rooms.fleet.authentication.of(f"Bearer {worker.token}")
     protocol = open_protocol(
-        plane.databases, plane.storage, plane.jobs, plane.fleet, plane.settings, CollectorRegistry()
+        plane.databases, plane.rooms.storage, plane.rooms.jobs, plane.rooms.fleet, plane.settings, EveryProvider()
     )
     lease = {name: job[name] for name in ("dispatch_id", "lease_token")}
     request = CompleteRequest.model_validate({**lease, "output": described(OUTPUT, "video/mp4")})
@@ -416,7 +416,7 @@ async def test_g12_a_crash_around_the_acceptance_keeps_the_output_once(
     [file] = await worker_harness.files(person, submitted["id"])
     await swept(worker_harness, person)
     assert await outputs_of(worker_harness, person, submitted["id"]) == {file["path"]}
-    assert await worker_harness.plane.storage.read(file["path"], 1000) == OUTPUT
+    assert await worker_harness.plane.rooms.storage.read(file["path"], 1000) == OUTPUT
     assert await worker_harness.balance(person) == 3
 
 

@@ -29,7 +29,9 @@ async def fleet_api(plane: ControlPlane, client: httpx.AsyncClient, people: Peop
 
 
 async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> FleetApi:
-    return FleetApi(plane, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)))
+    return FleetApi(
+        plane, await JobsApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys))
+    )
 
 
 async def session_of(fleet_api: FleetApi, agent: Agent) -> dict[str, Any]:
@@ -260,7 +262,9 @@ async def test_a_revoked_id_stays_out_until_an_admin_approves_it(fleet_api: Flee
 
 
 async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(fleet_api: FleetApi) -> None:
-    cautious = registry(fleet_api.plane.databases, fleet_api.plane.jobs.leases, auto_approve=False, max_workers=100_000)
+    cautious = registry(
+        fleet_api.plane.databases, fleet_api.plane.rooms.jobs.leases, auto_approve=False, max_workers=100_000
+    )
     name = f"waits-{uuid4().hex}"
     registered = await join(cautious, name, fleet_api.jobs_api.workflow)
     assert registered.is_approved is False

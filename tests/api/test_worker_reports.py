@@ -180,7 +180,7 @@ class TestReports:
             if attempt < 3:
                 assert (await worker_harness.dispatch(job))["not_before"] is not None
                 assert (await worker.poll())["reason"] == "empty"
-                await worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
+                await worker_harness.plane.rooms.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
         shown = await worker_harness.shown(person, submitted["id"])
         assert (shown["status"], shown["error"]) == ("failed", {"type": "OOM", "message": UNKNOWN})
         assert await worker_harness.balance(person) == 10

@@ -136,7 +136,7 @@ class TestCost:
         # during a poll, and the owner of the storage before a completion deletes the upload that it has copied.
         monkeypatch.setattr(worker_polls, "TRUSTED_SECONDS", math.inf)
         monkeypatch.setattr(owner, "TRUSTED_SECONDS", math.inf)
-        await worker_harness.plane.storage.delete("not/there")
+        await worker_harness.plane.rooms.storage.delete("not/there")
         statements = spied(monkeypatch)
         worker = await worker_harness.worker()
         person = await worker_harness.jobs_api.person(tokens=20)

@@ -144,7 +144,7 @@ async def test_versions_are_listed_page_by_page(catalog_api: CatalogApi) -> None
 async def test_the_workflow_of_an_actor_is_kept_as_a_version_before_its_first_change(
     catalog_api: CatalogApi, plane: ControlPlane
 ) -> None:
-    await plane.tasks.actors.keep()
+    await plane.rooms.tasks.actors.keep()
     path = "/api/admin/workflows/actor:copy"
     actor = (await catalog_api.call("GET", path)).json()
     assert actor["version"] is None
@@ -300,14 +300,14 @@ async def test_a_deleted_asset_is_gone_for_users_and_stays_for_jobs_until_they_h
     again = await catalog_api.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"overrides": {"overlay": asset}})
     assert_refused(again, 422, "invalid_request", "overrides.overlay")
 
-    loop = plane.catalog.deleted_assets
+    loop = plane.rooms.catalog.deleted_assets
     lifetime = timedelta(seconds=plane.settings.jobs.lifetime_seconds)
     await loop.tick(datetime.now(UTC))
-    assert await plane.storage.read(file["path"], 10_000) == PNG
+    assert await plane.rooms.storage.read(file["path"], 10_000) == PNG
     with armed({Failpoint.CATALOG_BEFORE_ROW: crash}), pytest.raises(Crashed):
         await loop.tick(datetime.now(UTC) + lifetime + timedelta(minutes=5))
     await loop.tick(datetime.now(UTC) + lifetime + timedelta(minutes=5))
-    assert await plane.storage.head(file["path"]) is None
+    assert await plane.rooms.storage.head(file["path"]) is None
     async with plane.databases.central.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM catalog_assets WHERE id = $1", asset) == 0
 

@@ -146,7 +146,9 @@ async def open_pipeline_installation(settings: Settings, databases: Databases) -
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=10) as client,
         running_control_plane(settings) as plane,
     ):
-        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        catalog_api = await CatalogApi.open(
+            plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+        )
         ann = await catalog_api.person(tokens=TOKENS)
         slugs = [await catalog_api.sold_image_workflow(graph, COST) for graph in GRAPHS.values()]
         for slug, children, best in (("alone", 1, None), ("voted", 2, LEAVES // 2)):

@@ -31,7 +31,7 @@ async def test_the_demo_generates_a_password_and_keeps_it(settings: Settings) ->
 async def test_the_demo_leaves_a_password_that_a_person_set(settings: Settings, file_is_kept: bool) -> None:
     async with open_control_plane(settings) as plane:
         await seed_account(plane)
-        await plane.accounts.set_password(DEMO_EMAIL, "a password of mine")
+        await plane.rooms.identity.accounts.set_password(DEMO_EMAIL, "a password of mine")
         if not file_is_kept:
             demo_password_file(settings).unlink()
         assert (await seed_account(plane))[1] is None

@@ -50,7 +50,7 @@ async def test_a_server_that_stops_and_starts_is_logged_once_per_component(tmp_p
         running_control_plane(settings) as plane,
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
     ):
-        person = await People(plane.accounts, plane.keys).user()
+        person = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user()
         quick = [loop for loop in plane.loops if loop.name in QUICK]
         await until(lambda: all(loop.last_success is not None for loop in plane.loops))
         for loop in plane.loops:

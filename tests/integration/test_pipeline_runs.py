@@ -11,7 +11,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from callsheet.jobs.lease.progress import ProgressReport
-from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
 from callsheet.pipelines.run.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
@@ -172,11 +171,9 @@ async def test_the_number_of_strikes_is_a_setting_that_applies_to_new_runs(
 
 async def test_metrics_count_a_job_without_an_image_as_failed(pipelines: PipelineHarness) -> None:
     """A job that was completed without an image has failed."""
-    registry, core, settings = CollectorRegistry(), pipelines.core, pipelines.room.settings
-    room = open_pipelines(
-        core.databases, pipelines.catalog, pipelines.media.room, core.room, settings, registry=registry
-    )
-    pipelines = replace(pipelines, room=room)
+    registry = CollectorRegistry()
+    for metric in pipelines.room.metrics:
+        registry.register(metric)
     run = await pipelines.run(await pipelines.pipeline("base"), target_leaves=2)
     for images in (1, 0):
         await pipelines.tick()

@@ -80,15 +80,15 @@ class InFlight:
 
 
 async def put_out(here: Running) -> InFlight:
-    plane, storage = here.plane, here.plane.storage
-    person = await People(plane.accounts, plane.keys).user(pool="pool_2")
+    plane, storage = here.plane, here.plane.rooms.storage
+    person = await People(plane.rooms.identity.accounts, plane.rooms.identity.keys).user(pool="pool_2")
     await storage.put("kept/object", b"hello", content_type="text/plain")
     signed_in = await sign_in(here.client, person)
     cookie = signed_in.headers["set-cookie"].split(";")[0]
     headers = {"x-csrf-token": signed_in.json()["csrf_token"], "cookie": cookie}
     await open_core(plane.databases).add_workflow("rotating")
     registered = (await here.register(here.fleet_secret, "gpu")).json()
-    await plane.fleet.workers.rotate_token("gpu", "test")
+    await plane.rooms.fleet.workers.rotate_token("gpu", "test")
     here.client.cookies.clear()
     return InFlight(
         person=person,
@@ -111,7 +111,7 @@ async def check_all_works(here: Running, out: InFlight) -> None:
 
 
 async def rotated_token(here: Running, out: InFlight) -> str | None:
-    return (await here.plane.fleet.authentication.of(f"Bearer {out.worker_token}", for_poll=True)).rotated_token
+    return (await here.plane.rooms.fleet.authentication.of(f"Bearer {out.worker_token}", for_poll=True)).rotated_token
 
 
 def command_for(settings: Settings, directory: Path, **variables: str) -> Callsheet:
@@ -144,7 +144,7 @@ async def test_a_key_of_the_data_directory_is_rotated_under_a_running_control_pl
         assert await rotated_token(here, out) == token
         assert here.fleet_secret != out.fleet_secret
         assert (await here.register(here.fleet_secret)).status_code in (200, 201)
-        later = here.plane.storage.presign_get("kept/object").url
+        later = here.plane.rooms.storage.presign_get("kept/object").url
     status = callsheet.succeed("secrets", "status", "--json").json
     assert status["second_key"] == before["key"]
     assert status["sealed_with_key"] == ["pool_2"]

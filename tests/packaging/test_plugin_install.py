@@ -102,7 +102,12 @@ async def plugin_harness(
         running_control_plane(chosen) as plane,
         httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
     ):
-        yield ActorHarness(plane, client, await JobsApi.open(plane, client, People(plane.accounts, plane.keys)), {})
+        yield ActorHarness(
+            plane,
+            client,
+            await JobsApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)),
+            {},
+        )
     sys.modules.pop(NAME, None)
 
 

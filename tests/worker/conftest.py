@@ -29,7 +29,7 @@ async def _plane_of_all(
 @pytest.fixture
 async def plane(_plane_of_all: ControlPlane) -> ControlPlane:
     # An agent that was stopped by force leaves a poll behind, until its connection is seen to be closed.
-    await until(lambda: not _plane_of_all.jobs.dispatch.waiters)
+    await until(lambda: not _plane_of_all.rooms.jobs.dispatch.waiters)
     await empty(_plane_of_all.databases)
     return _plane_of_all
 

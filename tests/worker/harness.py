@@ -97,7 +97,7 @@ class AgentHarness:
 
         async def is_there() -> bool:
             if hurry:
-                await self.worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
+                await self.worker_harness.plane.rooms.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
             shown = await self.worker_harness.shown(person, job_id)
             assert shown["status"] not in {"completed", "failed", "canceled", "expired"} - {status}, shown
             return bool(shown["status"] == status)
@@ -133,7 +133,7 @@ class AgentHarness:
     async def polls(self, number: int = 1) -> None:
         """Waits until that many polls of workers of this harness wait. A poll of the test before may still be there."""
         waiting, workflow = (
-            self.worker_harness.plane.jobs.dispatch.waiters._waiting,
+            self.worker_harness.plane.rooms.jobs.dispatch.waiters._waiting,
             self.worker_harness.jobs_api.core.workflow,
         )
 

@@ -45,7 +45,9 @@ async def test_actors_and_workflows_take_each_others_images(settings: Settings, 
             open_agent_harness(plane, tmp_path / "agent") as agent_harness,
         ):
             catalog_api = await CatalogApi.open(
-                plane, agent_harness.worker_harness.client, People(plane.accounts, plane.keys)
+                plane,
+                agent_harness.worker_harness.client,
+                People(plane.rooms.identity.accounts, plane.rooms.identity.keys),
             )
             ann = await catalog_api.person(tokens=1000)
             slug = await catalog_api.sold_image_workflow(FIX)

@@ -28,7 +28,7 @@ async def test_a_job_is_rendered_delivered_and_nothing_is_left_behind(agent_harn
     job = await agent_harness.ends(person, job_id)
     files = await agent_harness.worker_harness.files(person, job_id)
     assert [file["mime_type"] for file in files] == ["image/png"] * 3
-    assert await agent_harness.worker_harness.plane.storage.read(files[0]["path"], 1_000_000) == PNG
+    assert await agent_harness.worker_harness.plane.rooms.storage.read(files[0]["path"], 1_000_000) == PNG
     assert len(job["outputs"]) == 3
     await until(lambda: agent_harness.left_over() == [])
     await until(lambda: agent_harness.engine.history == {})
@@ -55,7 +55,7 @@ async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_
     agent_harness: AgentHarness,
 ) -> None:
     content = b"a logo"
-    await agent_harness.worker_harness.plane.storage.put("catalog/logo.png", content, content_type="image/png")
+    await agent_harness.worker_harness.plane.rooms.storage.put("catalog/logo.png", content, content_type="image/png")
     name = f"{sha256(content).hexdigest()}.png"
     person = await agent_harness.person()
 
@@ -63,7 +63,7 @@ async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_
         payload = engine_payload(f"tenants/{person.tenant.id}/uploads/1/clip.mp4")
         logo = {"key": "logo", "placeholder": "__LOGO__", "asset_id": str(uuid4()), "path": "catalog/logo.png"}
         logo |= {"content_hash": name.removesuffix(".png"), "name": "Logo.PNG"}
-        await agent_harness.worker_harness.plane.storage.put(
+        await agent_harness.worker_harness.plane.rooms.storage.put(
             payload["assets"][0]["path"], INPUT, content_type="video/mp4"
         )
         graph = GRAPH | {"4": {"class_type": "LoadImage", "inputs": {"image": "__LOGO__"}}}
@@ -358,7 +358,7 @@ async def test_an_agent_that_was_removed_as_stale_registers_again(agent_harness:
             await agent_harness.worker_harness.central(
                 "UPDATE comfyui_workers SET last_seen_at = last_seen_at - interval '1 day'"
             )
-            await agent_harness.worker_harness.plane.fleet.sweeper.sweep()
+            await agent_harness.worker_harness.plane.rooms.fleet.sweeper.sweep()
             return token.read_text() != before
 
         await until(has_registered_again)

@@ -67,7 +67,7 @@ async def cloud_setup(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Clou
         open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
         catalog_api = await CatalogApi.open(
-            plane, agent_harness.worker_harness.client, People(plane.accounts, plane.keys)
+            plane, agent_harness.worker_harness.client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
         )
         made = await catalog_api.workflow(graph=GRAPH, properties=[PRIMARY], output_node_id="2")
         yield CloudSetup(agent_harness, lightbox.url, catalog_api, made["slug"])
@@ -99,7 +99,7 @@ async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_a
     cloud_setup.worker(monkeypatch)
     await agent_harness.ends(person, job["id"])
     [file] = await agent_harness.worker_harness.files(person, job["id"])
-    content = await agent_harness.worker_harness.plane.storage.read(file["path"], 1_000_000)
+    content = await agent_harness.worker_harness.plane.rooms.storage.read(file["path"], 1_000_000)
     with Image.open(io.BytesIO(content)) as result:
         assert result.getpixel((5, 5)) == (245, 235, 55)
     name = (await agent_harness.worker_harness.row(person, job["id"]))["provider_job_id"]
@@ -160,6 +160,6 @@ async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
     files = await cloud_setup.agent_harness.worker_harness.files(person, job["id"])
     assert sorted(file["name"] for file in files) == [f"frame_{number:05}_.png" for number in range(1, count + 1)]
     assert (
-        len(await cloud_setup.agent_harness.worker_harness.plane.storage.read(files[-1]["path"], 1_000_000))
+        len(await cloud_setup.agent_harness.worker_harness.plane.rooms.storage.read(files[-1]["path"], 1_000_000))
         == files[-1]["size"]
     )

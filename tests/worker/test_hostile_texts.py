@@ -52,7 +52,7 @@ async def test_a_hostile_text_and_the_tokens_of_a_file_name_reach_a_real_engine_
         lightbox_here(tmp_path / "lightbox") as lightbox,
         open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
-        people = People(plane.accounts, plane.keys)
+        people = People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
         catalog_api = await CatalogApi.open(plane, agent_harness.worker_harness.client, people)
         ann = await catalog_api.person()
         kind = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
@@ -68,7 +68,7 @@ async def test_a_hostile_text_and_the_tokens_of_a_file_name_reach_a_real_engine_
         await agent_harness.ends(ann, job["id"])
 
         [result] = await agent_harness.worker_harness.files(ann, job["id"])
-        content = await plane.storage.read(result["path"], 1_000_000)
+        content = await plane.rooms.storage.read(result["path"], 1_000_000)
         with Image.open(io.BytesIO(content)) as image:
             assert image.size == (64, 48)
             sent = json.loads(image.info["prompt"])

@@ -44,7 +44,7 @@ async def test_an_import_takes_types_and_limits_from_the_engine_and_a_number_sta
         lightbox_here(tmp_path / "lightbox") as lightbox,
         open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
-        people = People(plane.accounts, plane.keys)
+        people = People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
         catalog_api = await CatalogApi.open(plane, agent_harness.worker_harness.client, people)
         ann = await catalog_api.person()
         path = "/api/admin/workflows/proposals"
@@ -95,6 +95,6 @@ async def test_an_import_takes_types_and_limits_from_the_engine_and_a_number_sta
         job = await catalog_api.submit(ann, effect, input_file_id=file, input_payload={"amount": 0.25})
         await agent_harness.ends(ann, job["id"])
         [result] = await agent_harness.worker_harness.files(ann, job["id"])
-        with Image.open(io.BytesIO(await plane.storage.read(result["path"], 1_000_000))) as image:
+        with Image.open(io.BytesIO(await plane.rooms.storage.read(result["path"], 1_000_000))) as image:
             sent: dict[str, Any] = json.loads(image.info["prompt"])
         assert (sent["2"]["inputs"]["size"], sent["2"]["inputs"]["position"]) == (0.25, "top")

@@ -46,7 +46,7 @@ async def test_a_run_of_four_steps_reaches_ten_leaves_without_intervention(setti
         open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
         catalog_api = await CatalogApi.open(
-            plane, agent_harness.worker_harness.client, People(plane.accounts, plane.keys)
+            plane, agent_harness.worker_harness.client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
         )
         ann = await catalog_api.person(tokens=1000)
         slugs = [await catalog_api.sold_image_workflow(graph) for graph in (BASE, FIX, FIX, UPSCALE)]

@@ -38,7 +38,7 @@ class RenderSetup:
     async def submit(self, person: Person, graph: dict[str, Any]) -> str:
         content = self.clip.read_bytes()
         path = f"tenants/{person.tenant.id}/uploads/real/clip.mp4"
-        storage = self.agent_harness.worker_harness.plane.storage
+        storage = self.agent_harness.worker_harness.plane.rooms.storage
         await storage.put(path, content, content_type="video/mp4")
         asset = {
             "key": "video",
@@ -53,7 +53,7 @@ class RenderSetup:
     async def result(self, person: Person, job_id: str, target: Path) -> Path:
         [file] = await self.agent_harness.worker_harness.files(person, job_id)
         assert (file["mime_type"], file["name"].endswith(".mp4")) == ("video/mp4", True)
-        content = await self.agent_harness.worker_harness.plane.storage.read(file["path"], 100_000_000)
+        content = await self.agent_harness.worker_harness.plane.rooms.storage.read(file["path"], 100_000_000)
         await asyncio.to_thread(target.write_bytes, content)
         return target
 

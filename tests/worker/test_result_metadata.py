@@ -63,7 +63,7 @@ class MetadataJobs:
         found = {}
         await asyncio.to_thread(target.mkdir)
         for file in await self.agent_harness.worker_harness.files(self.person, job_id):
-            content = await self.agent_harness.worker_harness.plane.storage.read(file["path"], 10_000_000)
+            content = await self.agent_harness.worker_harness.plane.rooms.storage.read(file["path"], 10_000_000)
             assert (file["size"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
             found[file["name"]] = target / file["name"]
             found[file["name"]].write_bytes(content)

@@ -46,10 +46,10 @@ async def plane(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path:
 async def test_an_agent_is_started_for_the_first_job_and_ended_when_it_is_done(plane: ControlPlane) -> None:
     async with open_worker_harness(plane) as worker_harness:
         request = CreateFleetRequest(slug="here", workflow_slugs=[worker_harness.jobs_api.workflow])
-        fleet = await plane.fleet.fleets.create(request, "operator")
+        fleet = await plane.rooms.fleet.fleets.create(request, "operator")
         options = {"lightbox": True, "leaves_with_control_plane": True}
         rules = ScalingRequest(driver="process", options=options, maximum=1, **AT_ONCE)
-        assert (await plane.scaling.rules.put(fleet.id, rules, "operator")).options["host"]
+        assert (await plane.rooms.scaling.rules.put(fleet.id, rules, "operator")).options["host"]
         person = await worker_harness.jobs_api.person(tokens=1000)
         jobs = [await worker_harness.engine_job(person, **PAYLOAD) for _ in range(2)]
 
@@ -57,13 +57,13 @@ async def test_an_agent_is_started_for_the_first_job_and_ended_when_it_is_done(p
             return [(await worker_harness.shown(person, job["id"]))["status"] for job in jobs] == ["completed"] * 2
 
         async def is_empty() -> bool:
-            state = await plane.scaling.rules.get(fleet.id)
+            state = await plane.rooms.scaling.rules.get(fleet.id)
             assert state.driver_error is None
             return state.existing == 0 and state.wanted == 0
 
         await until(are_done)
         await until(is_empty)
-        decisions = (await plane.scaling.rules.decisions(fleet.id, None, 50)).items
+        decisions = (await plane.rooms.scaling.rules.decisions(fleet.id, None, 50)).items
         [ended] = [each.ended for each in decisions if each.ended]
         [directory] = (plane.settings.home / "scaling" / "here.production").glob("*/")
         assert ended == [directory.name]

@@ -52,7 +52,7 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(
     assert described["agent"] == __version__
     assert described["engines"] == {"self_hosted": f"{agent_harness.engine.version}, 0.8.1"}
     assert [each["name"] for each in described["each_engine"]] == ["self_hosted-1", "self_hosted-2"]
-    fleet = agent_harness.worker_harness.plane.fleet
+    fleet = agent_harness.worker_harness.plane.rooms.fleet
     await fleet.poll_reports.tick(datetime.now(UTC))
     shown = await fleet.workers.get(worker["worker_id"])
     assert shown.disk is not None

@@ -344,8 +344,8 @@ def occupied(trace: QueueTrace, runs: Sequence[Run]) -> dict[int, float]:
 async def test_waits_of_200_real_jobs_match_the_simulator(plane: ControlPlane, tmp_path: Path) -> None:
     async with open_worker_harness(plane) as worker_harness:
         driver = AgentDriver(worker_harness, tmp_path / "agents")
-        assert isinstance(plane.scaling.drivers, dict)
-        plane.scaling.drivers[driver.name] = driver
+        assert isinstance(plane.rooms.scaling.drivers, dict)
+        plane.rooms.scaling.drivers[driver.name] = driver
         try:
             found = await measured(worker_harness, driver, Random(4))
         finally:

@@ -69,7 +69,9 @@ async def sound_jobs(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Sound
         open_agent_harness(plane, tmp_path / "agent") as agent_harness,
     ):
         client = agent_harness.worker_harness.client
-        catalog_api = await CatalogApi.open(plane, client, People(plane.accounts, plane.keys))
+        catalog_api = await CatalogApi.open(
+            plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+        )
         yield SoundJobs(agent_harness, catalog_api, lightbox, await catalog_api.person(tokens=100))
 
 

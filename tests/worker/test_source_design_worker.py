@@ -83,7 +83,7 @@ async def test_a_source_design_worker_completes_jobs_and_names_outputs_by_their_
             assert (output["name"], output["mime_type"], output["size"]) == ("output.png", "image/png", len(PNG))
             [file] = await agent_harness.worker_harness.files(person, job["id"])
             assert file["path"].endswith(".png")
-            assert await agent_harness.worker_harness.plane.storage.read(file["path"], 1_000_000) == PNG
+            assert await agent_harness.worker_harness.plane.rooms.storage.read(file["path"], 1_000_000) == PNG
         assert await agent_harness.worker_harness.balance(person) == 1000 - 2 * 7
         # It sends no trace: its attempt is shown without parts.
         spans = await agent_harness.waterfall(job["id"])

@@ -383,7 +383,9 @@ async def test_a_graph_that_kills_the_whole_engine_is_named_after_its_three_atte
         neighbour = await agent_harness.submit(person, workflow=made(), output_node_id="save")
         agent_harness.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.1))])
         for _ in range(3):
-            await agent_harness.worker_harness.plane.jobs.dispatch.queue.promote(datetime.now(UTC) + timedelta(days=1))
+            await agent_harness.worker_harness.plane.rooms.jobs.dispatch.queue.promote(
+                datetime.now(UTC) + timedelta(days=1)
+            )
             assert await lightbox.ended() == 1
             await lightbox.start()
         failed = await agent_harness.ends(person, job_id, "failed")

@@ -157,7 +157,7 @@ async def task_worker_harness(settings: Settings, tmp_path: Path) -> AsyncIterat
         running_control_plane(chosen) as plane,
         httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=30) as client,
     ):
-        jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+        jobs_api = await JobsApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys))
         yield TaskWorkerHarness(plane, jobs_api, await jobs_api.person(tokens=100), pages, tmp_path)
         pages.gate.set()
 

@@ -65,14 +65,14 @@ async def test_an_agent_is_given_the_job_whose_models_its_engine_has_loaded(
         await agent_harness.ends(person, await submit("warm-one", "one.safetensors"))
         worker_id = (await agent_harness.workers())[0]["worker_id"]
         # While it is drained the next jobs come, the cold ones first.
-        await plane.fleet.workers.drain(worker_id, "operator")
+        await plane.rooms.fleet.workers.drain(worker_id, "operator")
         colds = [await submit("warm-two", "two.safetensors") for _ in range(2)]
         warm = await submit("warm-one", "one.safetensors")
-        await plane.fleet.workers.undrain(worker_id, "operator")
+        await plane.rooms.fleet.workers.undrain(worker_id, "operator")
         for job_id in (*colds, warm):
             await agent_harness.ends(person, job_id)
         started = await agent_harness.worker_harness.central(
             "SELECT tenant_job_id FROM dispatch_history ORDER BY last_leased_at DESC LIMIT 3"
         )
         assert [str(row["tenant_job_id"]) for row in reversed(started)] == [warm, *colds]
-        assert plane.jobs.dispatch.queue.warm.preferred >= 1
+        assert plane.rooms.jobs.dispatch.queue.warm.preferred >= 1

@@ -30,12 +30,13 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogRoom:
+class CatalogRoom(Room):
     workflows: Workflows
     versions: WorkflowVersions
     tests: WorkflowTests

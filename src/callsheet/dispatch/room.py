@@ -18,12 +18,13 @@ from callsheet.dispatch.repair import DispatchRepair
 from callsheet.dispatch.waiters import Waiters
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.notify import Listener, Notify
+from callsheet.plumbing.room import Room
 from callsheet.settings import JobSettings
 from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class DispatchRoom:
+class DispatchRoom(Room):
     queue: Queue
     positions: Positions
     lists: DispatchLists

@@ -1,6 +1,8 @@
-"""The routes of the effects room."""
+"""The effects room: effects as jobs, and its routes."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from callsheet.catalog.room import CatalogRoom
 from callsheet.effects.effect_jobs import EffectJobs
@@ -12,20 +14,29 @@ from callsheet.identity.room import IdentityRoom
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.media.room import MediaRoom
+from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 
 
-def effects_routers(
-    effect_jobs: EffectJobs,
-    catalog: CatalogRoom,
-    media: MediaRoom,
-    jobs: JobsRoom,
-    presenter: Presenter,
-    identity: IdentityRoom,
-) -> list[Router]:
-    authentication = identity.authentication
+@dataclass(frozen=True, slots=True)
+class EffectsRoom(Room):
+    catalog: CatalogRoom
+    media: MediaRoom
+    jobs: JobsRoom
+    effect_jobs: EffectJobs
+    examples: JobExamples
+
+
+def open_effects(databases: Databases, catalog: CatalogRoom, media: MediaRoom, jobs: JobsRoom) -> EffectsRoom:
+    effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
+    return EffectsRoom(catalog, media, jobs, effect_jobs, JobExamples(media.files))
+
+
+def effects_routers(room: EffectsRoom, presenter: Presenter, identity: IdentityRoom) -> list[Router]:
+    jobs, storage, users = room.effect_jobs, room.media.files.storage, identity.authentication
     return [
-        effect_job_router(effect_jobs, presenter, authentication),
-        effect_preview_router(catalog, JobExamples(media.files), media.files.storage, authentication),
-        workflow_test_router(catalog, effect_jobs, jobs.submission, presenter, identity.audit, authentication),
+        effect_job_router(jobs, presenter, users),
+        effect_preview_router(room.catalog, room.examples, storage, users),
+        workflow_test_router(room.catalog, jobs, room.jobs.submission, presenter, identity.audit, users),
     ]

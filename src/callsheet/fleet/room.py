@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prometheus_client.registry import Collector
+
 from callsheet.fleet.fleets.capacity import FleetCapacity
 from callsheet.fleet.fleets.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets.fleets import Fleets
@@ -17,8 +19,8 @@ from callsheet.fleet.operate.metrics import FleetOverview
 from callsheet.fleet.operate.metrics_routes import WhyQueued, overview_router
 from callsheet.fleet.operate.workers import Workers
 from callsheet.fleet.protocol.authentication import WorkerAuthentication
-from callsheet.fleet.protocol.poll_reports import PollReports
-from callsheet.fleet.registry.asg import AutoscalingGroups
+from callsheet.fleet.protocol.poll_reports import PollReports, WorkerDiskMetrics
+from callsheet.fleet.registry.asg import AsgMetrics, AutoscalingGroups
 from callsheet.fleet.registry.held_leases import HeldLeases
 from callsheet.fleet.registry.instances import InstanceValidator
 from callsheet.fleet.registry.registry import WorkerRegistry
@@ -29,13 +31,14 @@ from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.lease.leases import Leases
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
-class FleetRoom:
+class FleetRoom(Room):
     authentication: WorkerAuthentication
     audit: Audit
     held: HeldLeases
@@ -53,6 +56,10 @@ class FleetRoom:
     @property
     def loops(self) -> tuple[Loop, ...]:
         return (self.authentication.presence, self.sweeper, self.instances, self.retention, self.poll_reports)
+
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return AsgMetrics(self.groups), WorkerDiskMetrics(self.poll_reports)
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, leases: Leases) -> FleetRoom:

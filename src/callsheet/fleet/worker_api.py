@@ -16,7 +16,10 @@ from callsheet.fleet.protocol.worker_protocol import WorkerProtocol
 from callsheet.fleet.registry.credentials import Credential, Credentials
 from callsheet.fleet.registry.registration_routes import SessionOperations
 from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.room import IdentityRoom
 from callsheet.plumbing.http.long_requests import ClientDisconnected
+from callsheet.settings import Settings
+from callsheet.toolbox.signing import Master
 from callsheet.wire.fleet import DeregisterRequest, RegisterRequest, RegisterResponse
 from callsheet.wire.worker.environment import Environment, EnvironmentResponse
 from callsheet.wire.worker.protocol import (
@@ -92,6 +95,13 @@ class WorkerApi:
     async def check_caller(self, request: Request) -> None:
         """Decides whose large bodies are read: those of workers, and of registrations with valid credentials."""
         await self._callers.get(request.scope["path"], self._worker).authenticate(request)
+
+
+def open_worker_api(
+    settings: Settings, secret: Master, identity: IdentityRoom, fleet: FleetRoom, protocol: WorkerProtocol
+) -> WorkerApi:
+    credentials = Credentials(fleet.fleet_tokens, settings, secret, identity.attempts)
+    return WorkerApi(fleet, protocol, credentials, identity.authentication, Envelope(settings.fleet.response_envelope))
 
 
 SpecificResponse = TypeVar("SpecificResponse", bound=WorkerResponse)

@@ -20,6 +20,7 @@ from callsheet.identity.accounts.management_routes import (
     user_management_router,
 )
 from callsheet.identity.accounts.quotas import Quotas
+from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.audit_log import AuditLog
 from callsheet.identity.audit_log_routes import audit_router
 from callsheet.identity.links.invitations import Invitations
@@ -32,6 +33,7 @@ from callsheet.identity.links.password_resets import PasswordResets
 from callsheet.identity.routes import StorageOf, account_router, key_router, session_list_router, session_router
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
@@ -47,7 +49,22 @@ class AccountLinks:
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityRoom:
+class AccountsRoom(Room):
+    """The accounts without what signs and sends. It needs no secret key, so that commands about accounts work on a
+    machine without the key.
+    """
+
+    passwords: Passwords
+    quotas: Quotas
+    accounts: Accounts
+    keys: Keys
+    management: UserManagement
+    audit: AuditLog
+    routing: TenantRouting
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityRoom(Room):
     accounts: Accounts
     keys: Keys
     sessions: Sessions
@@ -66,30 +83,41 @@ class IdentityRoom:
         return (self.usage, self.sweeper, self.links.mails)
 
 
-def open_identity(databases: Databases, settings: Settings, secret: Master) -> IdentityRoom:
-    passwords = Passwords()
-    sessions = Sessions(databases, passwords, settings.identity, secret)
-    usage = KeyUsage(databases)
-    quotas = Quotas(databases, settings.quotas)
+def open_accounts(databases: Databases, settings: Settings) -> AccountsRoom:
+    passwords, quotas = Passwords(), Quotas(databases, settings.quotas)
     keys = Keys(databases, quotas)
-    return IdentityRoom(
+    return AccountsRoom(
+        passwords=passwords,
+        quotas=quotas,
         accounts=Accounts(databases, passwords),
         keys=keys,
-        sessions=sessions,
-        one_time_links=OneTimeLinks(),
-        authentication=Authentication(databases, sessions, StreamTokens(secret), usage, settings),
-        attempts=Attempts(databases, settings.identity, secret),
-        audit=AuditLog(databases),
         management=UserManagement(databases, keys),
-        links=open_links(databases, settings, secret),
-        usage=usage,
-        sweeper=SessionSweeper(databases, settings.identity),
-        quotas=quotas,
+        audit=AuditLog(databases),
+        routing=TenantRouting(databases),
     )
 
 
-def open_links(databases: Databases, settings: Settings, secret: Master) -> AccountLinks:
-    passwords, attempts = Passwords(), Attempts(databases, settings.identity, secret)
+def open_identity(databases: Databases, settings: Settings, secret: Master, accounts: AccountsRoom) -> IdentityRoom:
+    attempts = Attempts(databases, settings.identity, secret)
+    sessions = Sessions(databases, accounts.passwords, settings.identity, secret, attempts)
+    usage = KeyUsage(databases)
+    return IdentityRoom(
+        accounts=accounts.accounts,
+        keys=accounts.keys,
+        sessions=sessions,
+        one_time_links=OneTimeLinks(),
+        authentication=Authentication(databases, sessions, StreamTokens(secret), usage, settings),
+        attempts=attempts,
+        audit=accounts.audit,
+        management=accounts.management,
+        links=open_links(databases, settings, accounts.passwords, attempts),
+        usage=usage,
+        sweeper=SessionSweeper(databases, settings.identity),
+        quotas=accounts.quotas,
+    )
+
+
+def open_links(databases: Databases, settings: Settings, passwords: Passwords, attempts: Attempts) -> AccountLinks:
     mailer, links = Mailer(settings.mail), Links(settings)
     mails = MailSender(databases, mailer, links)
     return AccountLinks(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prometheus_client.registry import Collector
+
 from callsheet.dispatch.operate.tenant_weight_routes import tenant_weight_router
 from callsheet.dispatch.room import DispatchRoom, open_dispatch
 from callsheet.identity.access.credentials import CREDENTIALS_CHANNEL
@@ -44,12 +46,14 @@ from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener, Notify
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.metrics import ReconcilerMetrics
+from callsheet.plumbing.room import Room
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class JobsRoom:
+class JobsRoom(Room):
     dispatch: DispatchRoom
     routing: TenantRouting
     journal: Journal
@@ -76,6 +80,10 @@ class JobsRoom:
             *(self.relay, self.reaper, self.deadlines, self.reconciler),
             *(self.progress_sweeper, self.retention),
         )
+
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return (ReconcilerMetrics(self.reconciler.healed),)
 
     def listen(self, listener: Listener) -> None:
         """Lets events of jobs wake the readers of streams."""

@@ -19,12 +19,13 @@ from callsheet.library.routes import library_router
 from callsheet.media.room import MediaRoom
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryRoom:
+class LibraryRoom(Room):
     catalog: CatalogRoom
     media: MediaRoom
     lists: JobLists

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prometheus_client.registry import Collector
+
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
-from callsheet.media.free_space import FreeSpace
+from callsheet.media.free_space import FreeSpace, SpaceMetrics
 from callsheet.media.previews.maker import PreviewMaker
 from callsheet.media.previews.routes import preview_router
 from callsheet.media.previews.urls import PreviewUrls
@@ -17,6 +19,7 @@ from callsheet.media.quota_routes import quota_router
 from callsheet.media.retention import Retention
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage
+from callsheet.media.storage.calls import StorageMetrics
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.media.storage.routes import storage_router
 from callsheet.media.sweeper import MediaSweeper, StorageSweeper
@@ -25,13 +28,14 @@ from callsheet.media.usage import StorageUsage
 from callsheet.media.videos import Videos
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
-class MediaRoom:
+class MediaRoom(Room):
     files: Files
     uploads: Uploads
     videos: Videos
@@ -50,6 +54,10 @@ class MediaRoom:
     def loops(self) -> tuple[Loop, ...]:
         optional = (self.retention, self.storage_sweeper, self.preview_maker)
         return self.free_space, self.sweeper, *(loop for loop in optional if loop is not None)
+
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return StorageMetrics(self.files.storage.calls), SpaceMetrics(self.free_space)
 
 
 def open_media(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector as MetricCollector
 
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.access.authentication import Authentication
@@ -37,6 +37,7 @@ from callsheet.pipelines.run.task_steps import TaskPlans
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.loops import Loop
 
@@ -52,7 +53,7 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
-class PipelinesRoom:
+class PipelinesRoom(Room):
     settings: PipelineSettings
     design: Design
     pipelines: Pipelines
@@ -62,10 +63,15 @@ class PipelinesRoom:
     guidance: Guidance
     deletion: RunDeletion
     numbers: RunNumbers
+    run_metrics: RunMetrics
 
     @property
     def loops(self) -> tuple[Loop, ...]:
         return (self.scheduler, self.collector, self.deletion, *self.guidance.loops)
+
+    @property
+    def metrics(self) -> tuple[MetricCollector, ...]:
+        return self.run_metrics.collectors
 
     def listen(self, listener: Listener) -> None:
         """Wakes the collector at the end of a job, so that it collects the result."""
@@ -79,13 +85,10 @@ def open_pipelines(
     jobs: JobsRoom,
     settings: PipelineSettings,
     tasks: TaskPlans | None = None,
-    registry: CollectorRegistry | None = None,
 ) -> PipelinesRoom:
-    """Builds the room. `tasks` makes the jobs of steps that are actors; without it, such steps are refused. Metrics
-    go to `registry`.
-    """
+    """Builds the room. `tasks` makes the jobs of steps that are actors; without it, such steps are refused."""
     step_jobs = StepJobs(catalog, tasks)
-    open_jobs = OpenJobs()
+    open_jobs, run_metrics = OpenJobs(), RunMetrics()
     scheduler = RunScheduler(
         lambda: databases.pools, step_jobs, media.files, jobs.submission, settings, started=open_jobs.add
     )
@@ -96,7 +99,7 @@ def open_pipelines(
         settings,
         open_jobs,
         collected=scheduler.wake,
-        observe=RunMetrics(registry).observe if registry is not None else lambda status, seconds: None,
+        observe=run_metrics.observe,
     )
     pipelines = Pipelines(databases, step_jobs, media.usage.quotas)
     workflows = StepWorkflows(catalog.image_effects)
@@ -115,6 +118,7 @@ def open_pipelines(
         guidance=open_guidance(databases, catalog, media, jobs, step_jobs, wake=scheduler.wake),
         deletion=RunDeletion.of(databases, media, jobs, settings.retention_days),
         numbers=RunNumbers(lambda: databases.pools, settings),
+        run_metrics=run_metrics,
     )
 
 

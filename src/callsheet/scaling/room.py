@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prometheus_client.registry import Collector
+
 from callsheet.identity.access.authentication import Authentication
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.scaling.autoscaler import Autoscaler
 from callsheet.scaling.driver import Driver
 from callsheet.scaling.drivers import open_drivers
@@ -22,7 +25,7 @@ from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingRoom:
+class ScalingRoom(Room):
     drivers: Mapping[str, Driver]
     rules: ScalingRules
     numbers: ScalingNumbers
@@ -32,6 +35,10 @@ class ScalingRoom:
     @property
     def loops(self) -> tuple[Loop, ...]:
         return () if self.autoscaler is None else (self.autoscaler,)
+
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return (self.numbers,)
 
 
 def open_scaling(databases: Databases, settings: Settings, tokens: RegistrationTokens) -> ScalingRoom:

@@ -11,6 +11,7 @@ from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.room import JobsApi, JobsRoom
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.providers.media import MediaProvider
 from callsheet.providers.registry import ActorRegistry
 from callsheet.settings import TaskSettings
@@ -28,7 +29,7 @@ from callsheet.tasks.submission import TaskSubmission
 
 
 @dataclass(frozen=True, slots=True)
-class TasksRoom:
+class TasksRoom(Room):
     actors: Actors
     submission: TaskSubmission
     products: Products

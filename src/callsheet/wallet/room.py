@@ -10,13 +10,14 @@ from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.toolbox.loops import Loop
 from callsheet.wallet.requested_checks import LedgerAuditor, LedgerAudits
 from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, wallet_router
 
 
 @dataclass(frozen=True, slots=True)
-class WalletRoom:
+class WalletRoom(Room):
     auditor: LedgerAuditor
     audits: LedgerAudits
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 
 from callsheet.identity.access.authentication import Authentication
@@ -15,6 +16,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener, Notify
 from callsheet.plumbing.http.edge import CallerCheck
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.providers.media import Finish, MediaProvider, WebhookProvider
 from callsheet.settings import Settings
 from callsheet.toolbox.clock import Clock, SystemClock
@@ -36,7 +38,7 @@ from callsheet.webhooks.worklist import CallSweeper, Worklist
 
 
 @dataclass(frozen=True, slots=True)
-class WebhooksRoom:
+class WebhooksRoom(Room):
     gate: CallGate
     breakers: Breakers
     callbacks: Callbacks
@@ -44,12 +46,16 @@ class WebhooksRoom:
     calls: CallLoop
     watch: ProviderWatch
     sweeper: CallSweeper
-    metrics: CallMetrics
+    call_metrics: CallMetrics
     client: GuardedClient
 
     @property
     def loops(self) -> tuple[Loop, ...]:
         return (self.calls, self.watch, self.sweeper)
+
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return (self.call_metrics,)
 
     def listen(self, listener: Listener) -> None:
         listener.subscribe(CHANNEL, self.watch.received)
@@ -103,7 +109,7 @@ def open_webhooks(
         calls=calls,
         watch=ProviderWatch(breakers, finishes),
         sweeper=CallSweeper(databases, chosen.keep_days),
-        metrics=metrics,
+        call_metrics=metrics,
         client=client,
     )
 

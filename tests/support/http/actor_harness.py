@@ -186,7 +186,7 @@ async def open_actor_harness(settings: Settings) -> AsyncIterator[ActorHarness]:
         running_control_plane(settings, registry) as plane,
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
     ):
-        if plane.task_runner is not None:
-            await until(lambda: plane.task_runner.is_ready)  # type: ignore[union-attr]
-        jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+        if plane.rooms.task_runner is not None:
+            await until(lambda: plane.rooms.task_runner.is_ready)  # type: ignore[union-attr]
+        jobs_api = await JobsApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys))
         yield ActorHarness(plane, client, jobs_api, actors)

@@ -49,7 +49,7 @@ class AuthorizationSetup:
 
     @classmethod
     async def open(cls, plane: ControlPlane, client: httpx.AsyncClient) -> AuthorizationSetup:
-        people = People(plane.accounts, plane.keys)
+        people = People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
         jobs_api = await JobsApi.open(plane, client, people)
         catalog_api = await CatalogApi.open(plane, client, people)
         fleet_api = FleetApi(plane, jobs_api)
@@ -65,7 +65,7 @@ class AuthorizationSetup:
         tokens = f"/api/admin/fleets/{fleet['id']}/tokens"
         fleet_token, dead_token = [await catalog_api.made(tokens, {"name": "machines"}) for _ in range(2)]
         assert (await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{dead_token['id']}/revoke")).is_success
-        key = await plane.keys.create(owner.user.id, CreateKeyRequest(name="second"))
+        key = await plane.rooms.identity.keys.create(owner.user.id, CreateKeyRequest(name="second"))
         spare = await _uploaded(catalog_api, owner)
         task_id, product_id = await _task_and_product(plane, owner)
         made = await _tree(plane, owner)
@@ -178,7 +178,7 @@ async def _waiting_mail(plane: ControlPlane) -> str:
 
 async def _task_and_product(plane: ControlPlane, owner: Person) -> tuple[str, str]:
     """A waiting task, and a product of a scrape. Both are written directly, so that they do not depend on actors."""
-    core = Core(plane.databases, plane.jobs, [])
+    core = Core(plane.databases, plane.rooms.jobs, [])
     core.workflow = await core.add_workflow()
     pool = await plane.databases.pool(owner.tenant.pool)
     member = Member(owner.tenant.id, owner.user.id, pool)
@@ -195,12 +195,12 @@ async def _task_and_product(plane: ControlPlane, owner: Person) -> tuple[str, st
 
 async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
     """A run with three candidates, two of which were compared, and a step that waits for approval."""
-    core = Core(plane.databases, plane.jobs, [])
+    core = Core(plane.databases, plane.rooms.jobs, [])
     pool = await plane.databases.pool(owner.tenant.pool)
     member = Member(owner.tenant.id, owner.user.id, pool)
     tree = await Tree.plant(core, member, status="paused", requires_approval=True)
     candidate, rival, third = [await tree.candidate() for _ in range(3)]
-    votes = plane.pipelines.guidance.votes
+    votes = plane.rooms.pipelines.guidance.votes
     vote, _ = await votes.vote(principal_of(member), tree.run_id, CastVote(winner_id=candidate, loser_id=third))
     return {
         "pipeline": str((await tree.run())["pipeline_id"]),
@@ -228,18 +228,20 @@ async def _disabled(plane: ControlPlane, person: Person, table: str) -> Person:
 
 
 async def _scoped_key(plane: ControlPlane, person: Person, *scopes: KeyScope) -> dict[str, str]:
-    created = await plane.keys.create(person.user.id, CreateKeyRequest(name="scoped", scopes=list(scopes)))
+    created = await plane.rooms.identity.keys.create(
+        person.user.id, CreateKeyRequest(name="scoped", scopes=list(scopes))
+    )
     return {"authorization": f"Bearer {created.key}"}
 
 
 async def _expired_key(plane: ControlPlane, person: Person) -> dict[str, str]:
-    created = await plane.keys.create(person.user.id, CreateKeyRequest(name="expired"))
+    created = await plane.rooms.identity.keys.create(person.user.id, CreateKeyRequest(name="expired"))
     async with plane.databases.central.connection() as connection:
         await connection.execute("UPDATE api_keys SET expires_at = clock_timestamp() WHERE id = $1", created.id)
     return {"authorization": f"Bearer {created.key}"}
 
 
 async def _revoked_key(plane: ControlPlane, person: Person) -> str:
-    created = await plane.keys.create(person.user.id, CreateKeyRequest(name="revoked"))
-    await plane.keys.revoke(person.user.id, created.id)
+    created = await plane.rooms.identity.keys.create(person.user.id, CreateKeyRequest(name="revoked"))
+    await plane.rooms.identity.keys.revoke(person.user.id, created.id)
     return created.key

@@ -100,7 +100,7 @@ class FleetApi:
 
     async def silent_for(self, agent: Agent, seconds: float) -> None:
         """Simulates that the worker sent no request for this time."""
-        presence = self.plane.fleet.authentication.presence
+        presence = self.plane.rooms.fleet.authentication.presence
         # Pending writes must reach the database first.
         await presence.stop()
         await self.rows(
@@ -114,7 +114,7 @@ class FleetApi:
     async def is_known(self, agent: Agent) -> bool:
         """Whether the control plane accepts the token of the worker."""
         try:
-            principal = await self.plane.fleet.authentication.of(bearer(agent.token))
+            principal = await self.plane.rooms.fleet.authentication.of(bearer(agent.token))
         except NotAuthenticated:
             return False
         return principal.worker_id == agent.worker_id

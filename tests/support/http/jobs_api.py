@@ -35,7 +35,7 @@ class JobsApi:
 
     @classmethod
     async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> JobsApi:
-        core = Core(plane.databases, plane.jobs, [])
+        core = Core(plane.databases, plane.rooms.jobs, [])
         slug = f"jobs-api-{next(_numbers)}"
         core.workflow = await core.add_workflow(slug)
         return cls(client, people, await people.admin(), core, slug)

@@ -44,7 +44,9 @@ class MediaApi:
     @asynccontextmanager
     async def opened(cls, plane: ControlPlane, pool: str = "pool_1") -> AsyncIterator[MediaApi]:
         async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-            jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+            jobs_api = await JobsApi.open(
+                plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
+            )
             yield cls(jobs_api, plane, await jobs_api.person(pool, tokens=1000))
 
     async def colleague(self) -> MediaApi:
@@ -126,13 +128,13 @@ class MediaApi:
 
     async def put_output(self, job_id: UUID, content: bytes) -> JobOutputFile:
         path = f"tenants/{self.tenant_id}/ai-jobs/{job_id}/output-{uuid7()}.mp4"
-        await self.plane.storage.put(path, content, content_type="video/mp4")
+        await self.plane.rooms.storage.put(path, content, content_type="video/mp4")
         backend = self.plane.settings.storage.backend
         return JobOutputFile(uuid7(), backend, path, "result.mp4", "video/mp4", len(content))
 
     async def paths(self) -> set[str]:
         """Every object of the tenant."""
-        return {entry.key async for entry in self.plane.storage.list(f"tenants/{self.tenant_id}")}
+        return {entry.key async for entry in self.plane.rooms.storage.list(f"tenants/{self.tenant_id}")}
 
     async def file_rows(self) -> Sequence[Mapping[str, Any]]:
         query = "SELECT * FROM files WHERE tenant_id = $1 ORDER BY id"

@@ -59,7 +59,7 @@ class WorkerHarness:
     async def engine_job(self, person: Person, **payload: Any) -> dict[str, Any]:
         """A job as the catalog builds it, with an input in storage."""
         path = f"tenants/{person.tenant.id}/uploads/{next(_numbers)}/clip.mp4"
-        await self.plane.storage.put(path, INPUT, content_type="video/mp4")
+        await self.plane.rooms.storage.put(path, INPUT, content_type="video/mp4")
         return await self.jobs_api.submit(person, payload={**engine_payload(path), **payload}, cost=7)
 
     async def row(self, person: Person, job_id: str) -> Row:
@@ -140,7 +140,7 @@ def engine_payload(path: str) -> dict[str, Any]:
 @asynccontextmanager
 async def open_worker_harness(plane: ControlPlane) -> AsyncIterator[WorkerHarness]:
     async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
-        jobs_api = await JobsApi.open(plane, client, People(plane.accounts, plane.keys))
+        jobs_api = await JobsApi.open(plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys))
         worker_harness = WorkerHarness(plane, client, jobs_api)
         yield worker_harness
         # Otherwise the workers of this test would count in the next test.

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import secrets
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import typer
 
 from callsheet.cli.jobs.submit import URL
 from callsheet.cli.shared.console import checked, err, moment, out, print_json, print_table
-from callsheet.settings import Settings, load_settings
+from callsheet.cli.shared.rooms import with_rooms
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.identity import (
     CreatedInvitation,
@@ -34,15 +32,8 @@ from callsheet.wire.identity import (
 )
 
 if TYPE_CHECKING:
-    from callsheet.identity.access.keys import Keys
-    from callsheet.identity.accounts.accounts import Accounts
-    from callsheet.identity.accounts.deletion import UserDeletion
-    from callsheet.identity.accounts.management import UserManagement
+    from callsheet.app.rooms import Rooms
     from callsheet.identity.accounts.managers import Manager
-    from callsheet.identity.room import AccountLinks
-    from callsheet.plumbing.database.databases import Databases
-
-Result = TypeVar("Result")
 
 tenants = typer.Typer(help="The tenants of this installation.", no_args_is_help=True)
 users = typer.Typer(help="Users of a tenant.", no_args_is_help=True)
@@ -51,19 +42,6 @@ keys = typer.Typer(help="API keys.", no_args_is_help=True)
 EMAIL = typer.Argument(help="E-mail address of the user.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
-
-
-class AccountRooms(NamedTuple):
-    """The objects that commands about accounts use."""
-
-    settings: Settings
-    databases: Databases
-    accounts: Accounts
-    keys: Keys
-    management: UserManagement
-    links: AccountLinks
-    # A person at the command line may do everything.
-    manager: Manager
 
 
 @tenants.command("create")
@@ -77,14 +55,14 @@ def create_tenant(
 ) -> None:
     """Create a tenant."""
     request = checked(CreateTenantRequest, slug=slug, name=name or slug, pool=pool)
-    tenant = _with_accounts(lambda rooms: rooms.accounts.create_tenant(request))
+    tenant = with_rooms(lambda rooms: rooms.accounts.accounts.create_tenant(request))
     print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} was created in the pool {tenant.pool}.")
 
 
 @tenants.command("list")
 def list_tenants(as_json: bool = AS_JSON) -> None:
     """List the tenants."""
-    page = _with_accounts(lambda rooms: rooms.accounts.list_tenants(None, LISTED))
+    page = with_rooms(lambda rooms: rooms.accounts.accounts.list_tenants(None, LISTED))
     if as_json:
         print_json(page.items)
     else:
@@ -95,14 +73,14 @@ def list_tenants(as_json: bool = AS_JSON) -> None:
 @tenants.command("disable")
 def disable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
     """Block all users of a tenant at once. Its accepted jobs, including queued ones, still run and are settled."""
-    tenant = _with_tenant(slug, lambda rooms, id: rooms.management.disable_tenant(rooms.manager, id))
+    tenant = _with_tenant(slug, lambda rooms, id: rooms.accounts.management.disable_tenant(_manager(), id))
     print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is disabled. Its accepted jobs continue.")
 
 
 @tenants.command("enable")
 def enable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
     """Unblock the users of a disabled tenant."""
-    tenant = _with_tenant(slug, lambda rooms, id: rooms.management.enable_tenant(rooms.manager, id))
+    tenant = _with_tenant(slug, lambda rooms, id: rooms.accounts.management.enable_tenant(_manager(), id))
     print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is enabled.")
 
 
@@ -128,7 +106,7 @@ def create_user(
         err.print("--admin is the old name of --role operator.", style="dim")
         role = Role.OPERATOR
     request = checked(CreateUserRequest, tenant=tenant, email=email, password=password, name=name, role=role)
-    user = _with_accounts(lambda rooms: rooms.accounts.create_user(request))
+    user = with_rooms(lambda rooms: rooms.accounts.accounts.create_user(request))
     shown = {"password": password} if made_up else {}
     if as_json:
         print_json({**user.model_dump(mode="json"), **shown})
@@ -143,7 +121,7 @@ def list_users(
     tenant: str | None = typer.Option(None, help="Only the users of this tenant."), as_json: bool = AS_JSON
 ) -> None:
     """List the users."""
-    page = _with_accounts(lambda rooms: rooms.accounts.list_users(tenant, None, LISTED))
+    page = with_rooms(lambda rooms: rooms.accounts.accounts.list_users(tenant, None, LISTED))
     if as_json:
         print_json(page.items)
     else:
@@ -158,7 +136,7 @@ def set_password(
 ) -> None:
     """Set a new password of a user, and end all sessions and API keys of the user."""
     password, made_up = _new_password(password_stdin)
-    _with_accounts(lambda rooms: rooms.accounts.set_password(email.strip().lower(), password))
+    with_rooms(lambda rooms: rooms.accounts.accounts.set_password(email.strip().lower(), password))
     out.print(f"Password: {password}" if made_up else "Done.")
 
 
@@ -173,12 +151,12 @@ def invite_user(
     """Invite a person, who sets their own password. The link is printed once, or sent with --mail."""
     request = checked(CreateInvitationRequest, tenant=tenant, email=email, role=role)
 
-    async def invite(rooms: AccountRooms) -> CreatedInvitation:
+    async def invite(rooms: Rooms) -> CreatedInvitation:
         if by_mail and rooms.settings.mail.host is None:
             raise OperatorError("No mail server is configured: CALLSHEET_MAIL__HOST is not set. Leave --mail out.")
-        return await rooms.links.invitations.create(rooms.manager, request, by_mail=by_mail)
+        return await rooms.identity.links.invitations.create(_manager(), request, by_mail=by_mail)
 
-    created = _with_accounts(invite)
+    created = with_rooms(invite)
     if as_json:
         print_json(created)
     elif created.link is None:
@@ -194,10 +172,10 @@ def invite_user(
 def reset_password(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
     """Print a link with which a user sets a new password. It works once."""
 
-    async def create(rooms: AccountRooms) -> ResetLink:
-        return await rooms.links.resets.create_link(rooms.manager, (await _known_user(rooms, email)).id)
+    async def create(rooms: Rooms) -> ResetLink:
+        return await rooms.identity.links.resets.create_link(_manager(), (await known_user(rooms, email)).id)
 
-    created = _with_accounts(create)
+    created = with_rooms(create)
     if as_json:
         print_json(created)
     else:
@@ -212,21 +190,21 @@ def change_role(
     as_json: bool = AS_JSON,
 ) -> None:
     """Change the role of a user. A user who becomes an operator or a viewer loses all keys and sessions."""
-    user = _with_user(email, lambda rooms, id: rooms.management.change_role(rooms.manager, id, role))
+    user = _with_user(email, lambda rooms, id: rooms.accounts.management.change_role(_manager(), id, role))
     print_json(user) if as_json else out.print(f"User {user.email} is {user.role.value} of {user.tenant}.")
 
 
 @users.command("disable")
 def disable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
     """Block a user's keys and end the sessions at once. Active jobs continue and are settled."""
-    user = _with_user(email, lambda rooms, id: rooms.management.disable(rooms.manager, id))
+    user = _with_user(email, lambda rooms, id: rooms.accounts.management.disable(_manager(), id))
     print_json(user) if as_json else out.print(f"User {user.email} is disabled. Active jobs continue.")
 
 
 @users.command("enable")
 def enable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
     """Unblock a disabled user. The keys work again."""
-    user = _with_user(email, lambda rooms, id: rooms.management.enable(rooms.manager, id))
+    user = _with_user(email, lambda rooms, id: rooms.accounts.management.enable(_manager(), id))
     print_json(user) if as_json else out.print(f"User {user.email} is enabled.")
 
 
@@ -239,11 +217,7 @@ def delete_user(
     """Delete a user permanently. Keys and sessions are removed, e-mail address and name are anonymised. Jobs and the
     ledger keep the user's id."""
 
-    async def delete(rooms: AccountRooms, user_id: UUID) -> User:
-        async with _deletion(rooms) as deletion:
-            return await deletion.delete(rooms.manager, user_id, cancel_jobs=cancel_jobs)
-
-    user = _with_user(email, delete)
+    user = _with_user(email, lambda rooms, id: rooms.user_deletion.delete(_manager(), id, cancel_jobs=cancel_jobs))
     print_json(user) if as_json else out.print(f"User {email} is deleted. Jobs and ledger keep the id {user.id}.")
 
 
@@ -266,10 +240,10 @@ def create_key(
     expires_at = None if expires_days is None else datetime.now(UTC) + timedelta(days=expires_days)
     request = checked(CreateKeyRequest, name=name, scopes=scopes or None, expires_at=expires_at)
 
-    async def create(rooms: AccountRooms) -> CreatedKey:
-        return await rooms.keys.create((await _known_user(rooms, user)).id, request)
+    async def create(rooms: Rooms) -> CreatedKey:
+        return await rooms.accounts.keys.create((await known_user(rooms, user)).id, request)
 
-    created = _with_accounts(create)
+    created = with_rooms(create)
     if as_json:
         print_json(created)
     else:
@@ -286,11 +260,11 @@ def list_keys(
     """List your API keys, or those of another user of this installation."""
     from callsheet.cli.shared.operations_client import with_operations
 
-    async def find(rooms: AccountRooms) -> list[Key]:
+    async def find(rooms: Rooms) -> list[Key]:
         assert user is not None
-        return (await rooms.keys.list((await _known_user(rooms, user)).id, None, LISTED)).items
+        return (await rooms.accounts.keys.list((await known_user(rooms, user)).id, None, LISTED)).items
 
-    found = with_operations(url, lambda client: client.own_keys()) if user is None else _with_accounts(find)
+    found = with_operations(url, lambda client: client.own_keys()) if user is None else with_rooms(find)
     if as_json:
         print_json(found)
     else:
@@ -312,19 +286,37 @@ def list_keys(
 @keys.command("revoke")
 def revoke_key(key: str = typer.Argument(help="Id of the key, or the characters that lists show.")) -> None:
     """Revoke an API key at once and permanently."""
-    revoked = _with_accounts(lambda rooms: rooms.keys.revoke_as_operator(key.rstrip("…")))
+    revoked = with_rooms(lambda rooms: rooms.accounts.keys.revoke_as_operator(key.rstrip("…")))
     out.print(f"Key {revoked.prefix}… ({revoked.name}) is revoked.")
+
+
+def _manager() -> Manager:
+    """A person at the command line may do everything."""
+    from callsheet.identity.accounts.managers import COMMAND_LINE
+
+    return COMMAND_LINE
 
 
 def _state(row: User | Tenant) -> str:
     return "active" if row.disabled_at is None else "disabled"
 
 
-async def _known_user(rooms: AccountRooms, email: str) -> User:
-    found = await rooms.accounts.find_user(email.strip().lower())
+async def known_tenant(rooms: Rooms, slug: str) -> Tenant:
+    found = await rooms.accounts.accounts.find_tenant(slug)
     if found is None:
-        raise OperatorError(f"There is no user {email!r}. List them: callsheet users list")
+        raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
     return found
+
+
+async def known_user(rooms: Rooms, email: str) -> User:
+    found = await rooms.accounts.accounts.find_user(email.strip().lower())
+    if found is None:
+        raise no_such_user(email)
+    return found
+
+
+def no_such_user(email: str) -> OperatorError:
+    return OperatorError(f"There is no user {email!r}. List them: callsheet users list")
 
 
 def _new_password(from_stdin: bool) -> tuple[str, bool]:
@@ -342,75 +334,15 @@ def _new_password(from_stdin: bool) -> tuple[str, bool]:
     return password, False
 
 
-def _with_user(email: str, work: Callable[[AccountRooms, UUID], Awaitable[User]]) -> User:
-    async def found(rooms: AccountRooms) -> User:
-        return await work(rooms, (await _known_user(rooms, email)).id)
+def _with_user(email: str, work: Callable[[Rooms, UUID], Awaitable[User]]) -> User:
+    async def found(rooms: Rooms) -> User:
+        return await work(rooms, (await known_user(rooms, email)).id)
 
-    return _with_accounts(found)
-
-
-def _with_tenant(slug: str, work: Callable[[AccountRooms, UUID], Awaitable[Tenant]]) -> Tenant:
-    async def found(rooms: AccountRooms) -> Tenant:
-        tenant = await rooms.accounts.find_tenant(slug)
-        if tenant is None:
-            raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
-        return await work(rooms, tenant.id)
-
-    return _with_accounts(found)
+    return with_rooms(found)
 
 
-def _with_accounts(work: Callable[[AccountRooms], Awaitable[Result]]) -> Result:
-    return asyncio.run(_opened(work))
+def _with_tenant(slug: str, work: Callable[[Rooms, UUID], Awaitable[Tenant]]) -> Tenant:
+    async def found(rooms: Rooms) -> Tenant:
+        return await work(rooms, (await known_tenant(rooms, slug)).id)
 
-
-async def _opened(work: Callable[[AccountRooms], Awaitable[Result]]) -> Result:
-    from callsheet.identity.access.keys import Keys
-    from callsheet.identity.access.passwords import Passwords
-    from callsheet.identity.accounts.accounts import Accounts
-    from callsheet.identity.accounts.management import UserManagement
-    from callsheet.identity.accounts.managers import COMMAND_LINE
-    from callsheet.identity.accounts.quotas import Quotas
-    from callsheet.identity.room import open_links
-    from callsheet.plumbing.database.databases import open_installation
-    from callsheet.plumbing.installation.secrets import master_secret
-
-    settings = load_settings()
-    databases = await open_installation(settings)
-    try:
-        keys = Keys(databases, Quotas(databases, settings.quotas))
-        accounts, management = Accounts(databases, Passwords()), UserManagement(databases, keys)
-        links = open_links(databases, settings, master_secret(settings))
-        return await work(AccountRooms(settings, databases, accounts, keys, management, links, COMMAND_LINE))
-    finally:
-        await databases.close()
-
-
-@asynccontextmanager
-async def _deletion(rooms: AccountRooms) -> AsyncIterator[UserDeletion]:
-    """Opens the deletion of users. Deleting may cancel jobs and runs, which needs the rooms of both."""
-    from callsheet.catalog.room import open_catalog
-    from callsheet.identity.accounts.deletion import UserDeletion
-    from callsheet.identity.accounts.quotas import Quotas
-    from callsheet.jobs.room import open_jobs
-    from callsheet.media.storage import open_storage
-    from callsheet.media.storage.owner import StorageOwner
-    from callsheet.pipelines.design.definitions import Pipelines
-    from callsheet.pipelines.run.runs import Runs
-    from callsheet.pipelines.run.step_jobs import StepJobs
-    from callsheet.pipelines.run.user_work import JobsAndRunsOfUser
-    from callsheet.plumbing.database.notify import Notifier
-    from callsheet.plumbing.installation.secrets import master_secret
-
-    settings, databases = rooms.settings, rooms.databases
-    secret = master_secret(settings)
-    storage = open_storage(settings, secret, StorageOwner(databases))
-    notifier = Notifier(databases.central)
-    try:
-        steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes, secret))
-        jobs = open_jobs(databases, notifier.notify, settings.jobs)
-        pipelines = Pipelines(databases, steps, Quotas(databases, settings.quotas))
-        runs = Runs(databases, pipelines, steps, jobs.cancellation, settings.pipelines, wake=lambda: None)
-        yield UserDeletion(databases, rooms.management, JobsAndRunsOfUser(databases, runs, jobs.cancellation))
-    finally:
-        await notifier.close()
-        await storage.close()
+    return with_rooms(found)

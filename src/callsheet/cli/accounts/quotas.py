@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from callsheet.cli.accounts.accounts import AS_JSON
+from callsheet.cli.accounts.accounts import AS_JSON, known_tenant
 from callsheet.cli.shared.console import checked, out, print_json, print_table
-from callsheet.settings import load_settings
+from callsheet.cli.shared.rooms import with_rooms
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.operate.quotas import ChangeQuotas, QuotaLimits, TenantQuotas
 from callsheet.wire.plurals import counted
+
+if TYPE_CHECKING:
+    from callsheet.app.rooms import Rooms
 
 NAMES = tuple(QuotaLimits.model_fields)
 
@@ -31,7 +33,7 @@ def tenant_quotas(
 ) -> None:
     """Show what a tenant and its users may keep, or change it."""
     request = checked(ChangeQuotas, **_parsed(changes))
-    found = asyncio.run(_changed(slug, request, recount))
+    found = with_rooms(lambda rooms: _changed(rooms, slug, request, recount))
     if as_json:
         print_json(found)
         return
@@ -62,27 +64,13 @@ def _parsed(changes: list[str]) -> dict[str, Any]:
     return found
 
 
-async def _changed(slug: str, request: ChangeQuotas, recount: bool) -> TenantQuotas:
-    from callsheet.identity.access.passwords import Passwords
-    from callsheet.identity.accounts.accounts import Accounts
+async def _changed(rooms: Rooms, slug: str, request: ChangeQuotas, recount: bool) -> TenantQuotas:
     from callsheet.identity.accounts.managers import COMMAND_LINE
-    from callsheet.identity.accounts.quotas import Quotas
     from callsheet.media.quota_routes import quotas_view
-    from callsheet.media.usage import StorageUsage
-    from callsheet.plumbing.database.databases import open_installation
 
-    settings = load_settings()
-    databases = await open_installation(settings)
-    try:
-        tenant = await Accounts(databases, Passwords()).find_tenant(slug)
-        if tenant is None:
-            raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
-        quotas = Quotas(databases, settings.quotas)
-        usage = StorageUsage(databases, quotas)
-        if recount:
-            await usage.recount(tenant.id, tenant.pool)
-        if request.model_fields_set:
-            await quotas.change(COMMAND_LINE.actor, tenant.id, request)
-        return await quotas_view(usage, tenant, await quotas.changed(tenant.id))
-    finally:
-        await databases.close()
+    tenant, usage, quotas = await known_tenant(rooms, slug), rooms.storage_usage, rooms.accounts.quotas
+    if recount:
+        await usage.recount(tenant.id, tenant.pool)
+    if request.model_fields_set:
+        await quotas.change(COMMAND_LINE.actor, tenant.id, request)
+    return await quotas_view(usage, tenant, await quotas.changed(tenant.id))

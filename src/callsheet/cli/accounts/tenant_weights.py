@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 import typer
 
-from callsheet.cli.accounts.accounts import AS_JSON
+from callsheet.cli.accounts.accounts import AS_JSON, known_tenant
 from callsheet.cli.shared.console import checked, print_json, print_table
-from callsheet.settings import load_settings
+from callsheet.cli.shared.rooms import with_rooms
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.operate.tenant_weights import ChangeTenantWeight, TenantWeight
+
+if TYPE_CHECKING:
+    from callsheet.app.rooms import Rooms
 
 DEFAULT = "default"
 
@@ -33,7 +36,8 @@ def tenant_share(
     """Show the share of the workers that a tenant gets, or change it."""
     given = {"weight": weight, "max_running": max_running, "max_running_per_user": max_running_per_user}
     changes = {name: _parsed(name, value) for name, value in given.items() if value is not None}
-    found = asyncio.run(_changed(slug, checked(ChangeTenantWeight, **changes)))
+    request = checked(ChangeTenantWeight, **changes)
+    found = with_rooms(lambda rooms: _changed(rooms, slug, request))
     if as_json:
         print_json(found)
         return
@@ -50,25 +54,10 @@ def _parsed(name: str, value: str) -> float | int | None:
         raise OperatorError(f"--{name.replace('_', '-')} must be a number or `{DEFAULT}`, not {value!r}.") from None
 
 
-async def _changed(slug: str, request: ChangeTenantWeight) -> TenantWeight:
-    from callsheet.dispatch.operate.tenant_weights import TenantWeights
-    from callsheet.dispatch.order.user_queues import Terms
-    from callsheet.dispatch.queue import Queue
-    from callsheet.identity.access.passwords import Passwords
-    from callsheet.identity.accounts.accounts import Accounts
+async def _changed(rooms: Rooms, slug: str, request: ChangeTenantWeight) -> TenantWeight:
     from callsheet.identity.accounts.managers import COMMAND_LINE
-    from callsheet.plumbing.database.databases import open_installation
 
-    settings = load_settings()
-    databases = await open_installation(settings)
-    try:
-        tenant = await Accounts(databases, Passwords()).find_tenant(slug)
-        if tenant is None:
-            raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
-        terms = Terms(max_running=settings.jobs.running_per_tenant, max_running_per_user=settings.jobs.running_per_user)
-        weights = TenantWeights(databases.central, Queue(databases.central, terms=terms))
-        if request.model_fields_set:
-            return await weights.change(COMMAND_LINE.actor, tenant.id, request)
-        return await weights.get(tenant.id)
-    finally:
-        await databases.close()
+    tenant, weights = await known_tenant(rooms, slug), rooms.dispatch.tenant_weights
+    if request.model_fields_set:
+        return await weights.change(COMMAND_LINE.actor, tenant.id, request)
+    return await weights.get(tenant.id)

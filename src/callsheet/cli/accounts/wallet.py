@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import typer
 
+from callsheet.cli.accounts.accounts import known_user, no_such_user
 from callsheet.cli.jobs.submit import URL
 from callsheet.cli.shared.console import checked, out, print_json, print_table
-from callsheet.settings import Settings, load_settings
-from callsheet.toolbox.errors import OperatorError
+from callsheet.cli.shared.rooms import with_rooms
 from callsheet.wire.plurals import counted
 from callsheet.wire.wallet import Credit, CreditResponse, Transaction
 
 if TYPE_CHECKING:
+    from callsheet.app.rooms import Rooms
     from callsheet.plumbing.database.database import Database
-    from callsheet.plumbing.database.databases import Databases
     from callsheet.wallet.ledger import Holdings
     from callsheet.wallet.ledger_check import LedgerFinding
 
@@ -44,7 +42,7 @@ def credit_user(
     """Add tokens to a user's wallet."""
     payment = reference or f"operator-{uuid.uuid4()}"
     request = checked(Credit, amount=amount, provider_transaction_id=payment)
-    credited = asyncio.run(_credit(load_settings(), email.strip().lower(), request))
+    credited = with_rooms(lambda rooms: _credit(rooms, email.strip().lower(), request))
     if as_json:
         print_json(credited)
         return
@@ -52,15 +50,14 @@ def credit_user(
     out.print(f"{known}{email} has {counted(credited.balance, 'token')}.")
 
 
-async def _credit(settings: Settings, email: str, request: Credit) -> CreditResponse:
-    from callsheet.identity.audit_log import OPERATOR, AuditLog
+async def _credit(rooms: Rooms, email: str, request: Credit) -> CreditResponse:
+    from callsheet.identity.audit_log import OPERATOR
     from callsheet.wallet.credits import give_credit
 
     payment = request.provider_transaction_id
     assert payment is not None, "the command always names one"
-    async with _wallet_owner(settings, email) as (databases, pool, tenant_id, user_id):
-        audit_log = AuditLog(databases)
-        return await give_credit(pool, audit_log, OPERATOR, tenant_id, user_id, request.amount, payment)
+    pool, tenant_id, user_id = await _wallet_owner(rooms, email)
+    return await give_credit(pool, rooms.accounts.audit, OPERATOR, tenant_id, user_id, request.amount, payment)
 
 
 @app.command()
@@ -82,7 +79,7 @@ def show(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show a user's wallet: the balance, the tokens that active jobs hold, and the last transactions."""
-    holdings, lines = asyncio.run(_shown(load_settings(), email.strip().lower(), limit))
+    holdings, lines = with_rooms(lambda rooms: _shown(rooms, email.strip().lower(), limit))
     if as_json:
         print_json({"email": email.strip().lower(), **asdict(holdings), "transactions": lines})
         return
@@ -98,32 +95,21 @@ def _kind(line: Transaction) -> str:
     return f"{line.type}, {line.kept} kept" if line.kept else line.type
 
 
-async def _shown(settings: Settings, email: str, limit: int) -> tuple[Holdings, list[Transaction]]:
+async def _shown(rooms: Rooms, email: str, limit: int) -> tuple[Holdings, list[Transaction]]:
     from callsheet.wallet.ledger import holdings_of, transactions_of
 
-    async with _wallet_owner(settings, email) as (_, pool, tenant_id, user_id):
-        holdings = await holdings_of(pool, tenant_id, user_id)
-        page = await transactions_of(pool, tenant_id, user_id, None, limit) if limit else None
-        return holdings, page.items if page else []
+    pool, tenant_id, user_id = await _wallet_owner(rooms, email)
+    holdings = await holdings_of(pool, tenant_id, user_id)
+    page = await transactions_of(pool, tenant_id, user_id, None, limit) if limit else None
+    return holdings, page.items if page else []
 
 
-@asynccontextmanager
-async def _wallet_owner(settings: Settings, email: str) -> AsyncIterator[tuple[Databases, Database, UUID, UUID]]:
-    from callsheet.identity.access.passwords import Passwords
-    from callsheet.identity.accounts.accounts import Accounts
-    from callsheet.identity.accounts.tenant_pools import TenantRouting
-    from callsheet.plumbing.database.databases import open_installation
-
-    databases = await open_installation(settings)
-    try:
-        accounts = Accounts(databases, Passwords())
-        user = await accounts.find_user(email)
-        owner = await accounts.owner_of(user.id) if user is not None else None
-        if user is None or owner is None:
-            raise OperatorError(f"There is no user {email!r}. List them: callsheet users list")
-        yield databases, await TenantRouting(databases).pool_of_tenant(owner.tenant_id), owner.tenant_id, user.id
-    finally:
-        await databases.close()
+async def _wallet_owner(rooms: Rooms, email: str) -> tuple[Database, UUID, UUID]:
+    user = await known_user(rooms, email)
+    owner = await rooms.accounts.accounts.owner_of(user.id)
+    if owner is None:
+        raise no_such_user(email)
+    return await rooms.accounts.routing.pool_of_tenant(owner.tenant_id), owner.tenant_id, user.id
 
 
 @app.command()
@@ -132,7 +118,7 @@ def audit(
     as_json: bool = typer.Option(False, "--json", help="Print JSON, with every finding."),
 ) -> None:
     """Check every wallet of every pool. If something is wrong, print the rows and exit with code 1."""
-    pools, findings = asyncio.run(_audit(load_settings()))
+    pools, findings = with_rooms(_audit)
     if as_json:
         print_json({"pools": pools, "findings": [asdict(finding) for finding in findings]})
     elif not findings:
@@ -158,13 +144,8 @@ def audit_report(findings: Sequence[LedgerFinding], max_findings: int) -> Iterat
         yield f"{hidden} more are not shown. To see every finding, run: callsheet wallet audit --all"
 
 
-async def _audit(settings: Settings) -> tuple[list[str], list[LedgerFinding]]:
-    from callsheet.plumbing.database.databases import open_installation
+async def _audit(rooms: Rooms) -> tuple[list[str], list[LedgerFinding]]:
     from callsheet.wallet.ledger_check import audit as audit_pool
 
-    databases = await open_installation(settings)
-    try:
-        findings = [finding for pool in databases.require_all() for finding in await audit_pool(pool)]
-        return [pool.name for pool in databases.pools], findings
-    finally:
-        await databases.close()
+    findings = [finding for pool in rooms.databases.require_all() for finding in await audit_pool(pool)]
+    return [pool.name for pool in rooms.databases.pools], findings

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from callsheet.settings import load_settings
+from callsheet.cli.shared.rooms import with_rooms
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.media_types import SNIFFED_BYTES, media_type_of
 
 if TYPE_CHECKING:
+    from callsheet.app.rooms import Rooms
     from callsheet.catalog.effect_previews import Example
-    from callsheet.catalog.room import CatalogRoom
-    from callsheet.effects.previews import JobExamples
 
 
 def set_preview(effect: str, preview: str, before: Path | None) -> None:
@@ -24,25 +22,25 @@ def set_preview(effect: str, preview: str, before: Path | None) -> None:
     if job_id is not None and before is not None:
         raise OperatorError("A job already has its original. Leave --before out.")
 
-    async def work(catalog: CatalogRoom, examples: JobExamples) -> None:
+    async def work(rooms: Rooms) -> None:
         from callsheet.identity.audit_log import OPERATOR
 
         if job_id is not None:
-            chosen = await examples.of_any(job_id)
+            chosen = await rooms.effects.examples.of_any(job_id)
         else:
             chosen = (None if before is None else _example("--before", before), _example("--preview", Path(preview)))
-        await catalog.effect_previews.set(effect, *chosen, OPERATOR)
+        await rooms.catalog.effect_previews.set(effect, *chosen, OPERATOR)
 
-    asyncio.run(_opened(work))
+    with_rooms(work)
 
 
 def remove_preview(effect: str) -> None:
-    async def work(catalog: CatalogRoom, _: JobExamples) -> None:
+    async def work(rooms: Rooms) -> None:
         from callsheet.identity.audit_log import OPERATOR
 
-        await catalog.effect_previews.remove(effect, OPERATOR)
+        await rooms.catalog.effect_previews.remove(effect, OPERATOR)
 
-    asyncio.run(_opened(work))
+    with_rooms(work)
 
 
 def _as_id(text: str) -> UUID | None:
@@ -76,26 +74,3 @@ def _example(option: str, file: Path) -> Example:
         return await asyncio.to_thread(part)
 
     return Example(option, mime_type, size, read)
-
-
-async def _opened(work: Callable[[CatalogRoom, JobExamples], Awaitable[None]]) -> None:
-    from callsheet.catalog.room import open_catalog
-    from callsheet.effects.previews import JobExamples
-    from callsheet.media.room import open_media
-    from callsheet.media.storage import open_storage
-    from callsheet.media.storage.owner import StorageOwner
-    from callsheet.plumbing.database.databases import open_installation
-    from callsheet.plumbing.installation.secrets import master_secret
-
-    settings = load_settings()
-    databases = await open_installation(settings)
-    try:
-        secret = master_secret(settings, create=False)
-        storage = open_storage(settings, secret, StorageOwner(databases))
-        try:
-            catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
-            await work(catalog, JobExamples(open_media(databases, storage, settings, secret).files))
-        finally:
-            await storage.close()
-    finally:
-        await databases.close()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from callsheet.cli.shared.console import checked, err, moment, out, print_json, print_table
+from callsheet.cli.shared.rooms import with_rooms
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.http.addresses import is_loopback_url
@@ -376,23 +377,4 @@ def _yes(value: bool) -> str:
 
 
 def with_room(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
-    return asyncio.run(_opened(work))
-
-
-async def _opened(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
-    from callsheet.fleet.room import open_fleet
-    from callsheet.jobs.room import open_jobs
-    from callsheet.plumbing.database.databases import open_installation
-    from callsheet.plumbing.database.notify import Notifier
-    from callsheet.plumbing.installation.secrets import master_secret
-
-    settings = load_settings()
-    databases = await open_installation(settings)
-    notifier = Notifier(databases.central)
-    try:
-        # Requeued jobs wake the workers that wait for them.
-        jobs = open_jobs(databases, notifier.notify, settings.jobs)
-        return await work(open_fleet(databases, settings.fleet, master_secret(settings, create=False), jobs.leases))
-    finally:
-        await notifier.close()
-        await databases.close()
+    return with_rooms(lambda rooms: work(rooms.fleet))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +10,7 @@ import typer
 
 from callsheet.cli.fleet.fleet import AS_JSON, OPERATOR, STAGE
 from callsheet.cli.shared.console import checked, moment, out, print_json, print_table
-from callsheet.settings import load_settings
+from callsheet.cli.shared.rooms import with_rooms
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import NotFound
 from callsheet.wire.operate.scaling import FleetScaling, ScalingDecision, ScalingRequest
@@ -206,20 +205,4 @@ def _print_decisions(decisions: Sequence[ScalingDecision]) -> None:
 
 
 def _with_rules(work: Callable[[Fleets, ScalingRules], Awaitable[Result]]) -> Result:
-    return asyncio.run(_opened(work))
-
-
-async def _opened(work: Callable[[Fleets, ScalingRules], Awaitable[Result]]) -> Result:
-    from callsheet.fleet.fleets.fleet_tokens import FleetTokens
-    from callsheet.fleet.fleets.fleets import Fleets
-    from callsheet.plumbing.database.databases import open_installation
-    from callsheet.scaling.drivers import open_drivers
-    from callsheet.scaling.rules import ScalingRules
-
-    settings = load_settings()
-    databases = await open_installation(settings)
-    try:
-        drivers = open_drivers(settings, FleetTokens(databases))
-        return await work(Fleets(databases), ScalingRules(databases, drivers))
-    finally:
-        await databases.close()
+    return with_rooms(lambda rooms: work(rooms.fleet.fleets, rooms.scaling.rules))

@@ -16,7 +16,8 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid4, uuid5
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import Counter
+from prometheus_client.registry import Collector
 
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, actual_type, contradiction
@@ -226,17 +227,18 @@ class OutputInspection:
         storage: Storage,
         uploads: AcceptedUploads,
         mode: Literal["enforce", "warn"],
-        registry: CollectorRegistry,
     ):
         self._storage = storage
         self._uploads = uploads
         self.enforced = mode == "enforce"
         self._refused = Counter(
-            "callsheet_outputs_refused", "Outputs that were missing or not what was declared.", registry=registry
+            "callsheet_outputs_refused", "Outputs that were missing or not what was declared.", registry=None
         )
-        self._warned = Counter(
-            "callsheet_output_warnings", "Outputs that were accepted with a warning.", registry=registry
-        )
+        self._warned = Counter("callsheet_output_warnings", "Outputs that were accepted with a warning.", registry=None)
+
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return self._refused, self._warned
 
     def refuse_empty(self, outputs: Sequence[AnnouncedOutput]) -> None:
         """Before the upload: another upload of an empty file would not help."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
 
 from callsheet.catalog.engines.models_to_load import Warmth
 from callsheet.catalog.graph_store import GraphStore
@@ -16,11 +16,12 @@ from callsheet.fleet.protocol.outputs import AcceptedUploads, OutputInspection
 from callsheet.fleet.protocol.polls import WorkerPolls
 from callsheet.fleet.protocol.reports import WorkerReports
 from callsheet.fleet.protocol.unnamed_leases import UnnamedLeases
-from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
+from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener
+from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 
@@ -29,17 +30,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerProtocol:
+class WorkerProtocol(Room):
     """The operations that requests of workers call, and in-process workers directly."""
 
     polls: WorkerPolls
     reports: WorkerReports
     deliveries: Deliveries
     uploads: AcceptedUploads
+    inspection: OutputInspection
 
     @property
     def loops(self) -> tuple[Loop, ...]:
         return (self.uploads,)
+
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return self.inspection.metrics
 
     def listen(self, listener: Listener) -> None:
         """Lets a drain or a new assignment end the open polls of its worker."""
@@ -52,10 +58,8 @@ def open_protocol(
     jobs: JobsRoom,
     fleet: FleetRoom,
     settings: Settings,
-    registry: CollectorRegistry,
-    gate: ProviderGate | None = None,
+    gate: ProviderGate,
 ) -> WorkerProtocol:
-    gate = gate or EveryProvider()
     deliveries = Deliveries(storage, jobs.starter, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
     unnamed = UnnamedLeases(databases, fleet.held)
@@ -71,7 +75,7 @@ def open_protocol(
         gate,
     )
     uploads = AcceptedUploads(storage)
-    inspection = OutputInspection(storage, uploads, settings.fleet.output_validation, registry)
+    inspection = OutputInspection(storage, uploads, settings.fleet.output_validation)
     reports = WorkerReports(
         jobs.starter,
         jobs.leases,
@@ -84,4 +88,4 @@ def open_protocol(
         disk=settings.storage.backend,
         gate=gate,
     )
-    return WorkerProtocol(polls, reports, deliveries, uploads)
+    return WorkerProtocol(polls, reports, deliveries, uploads, inspection)

@@ -44,12 +44,19 @@ class OpenedSession:
 
 
 class Sessions:
-    def __init__(self, databases: Databases, passwords: Passwords, settings: IdentitySettings, secret: Master):
+    def __init__(
+        self,
+        databases: Databases,
+        passwords: Passwords,
+        settings: IdentitySettings,
+        secret: Master,
+        attempts: Attempts,
+    ):
         self._databases = databases
         self._passwords = passwords
         self._settings = settings
         self._csrf_keys = SigningKeys(secret, "csrf token")
-        self._attempts = Attempts(databases, settings, secret)
+        self._attempts = attempts
         self._audit = LoginAudit(databases, self._attempts)
 
     async def sign_in(self, email: str, password: str, address: str, user_agent: str | None = None) -> OpenedSession:

@@ -6,8 +6,14 @@ import os
 import socket
 from dataclasses import dataclass
 
+from prometheus_client.registry import Collector
+
+from callsheet.fleet.operate.metrics import FleetOverview
+from callsheet.fleet.room import FleetRoom
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.links.mail import Mailer
+from callsheet.identity.links.mail_sender import MailSender
+from callsheet.media.room import MediaRoom
 from callsheet.operate.alerts.current import CurrentAlerts
 from callsheet.operate.alerts.keeper import AlertKeeper
 from callsheet.operate.alerts.metrics import AlertMetrics
@@ -15,22 +21,39 @@ from callsheet.operate.alerts.routes import alerts_router
 from callsheet.operate.alerts.sender import AlertSender
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class AlertsRoom:
+class AlertsRoom(Room):
     keeper: AlertKeeper
     sender: AlertSender
-    metrics: AlertMetrics
+    alert_metrics: AlertMetrics
 
     @property
     def loops(self) -> tuple[Loop, ...]:
         return self.keeper, self.sender
 
+    @property
+    def metrics(self) -> tuple[Collector, ...]:
+        return (self.alert_metrics,)
 
-def open_alerts(databases: Databases, current: CurrentAlerts, settings: Settings) -> AlertsRoom:
+
+def open_alerts(
+    databases: Databases,
+    settings: Settings,
+    mails: MailSender,
+    fleet: FleetRoom,
+    media: MediaRoom,
+    overview: FleetOverview,
+) -> AlertsRoom:
+    """Opens the room. An alert is raised if a loop of `overview` fails."""
+    storage = media.files.storage
+    current = CurrentAlerts(
+        databases, overview, fleet.capacity, mails, storage, media.owner, media.free_space, settings
+    )
     process = f"{socket.gethostname()}:{os.getpid()}"
     keeper = AlertKeeper(databases, current, settings.alerts, process, settings.public_url)
     sender = AlertSender(databases, Mailer(settings.mail), settings.alerts)

@@ -18,11 +18,12 @@ from callsheet.operate.all_jobs.names import Names
 from callsheet.operate.all_jobs.routes import all_jobs_router, job_errors_router
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class AllJobsRoom:
+class AllJobsRoom(Room):
     names: Names
     jobs: AllJobs
     errors: JobErrors

@@ -12,12 +12,13 @@ from callsheet.operate.statistics.spend import Spend
 from callsheet.operate.statistics.spend_keeper import SpendKeeper
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class StatisticsRoom:
+class StatisticsRoom(Room):
     keeper: StatisticsKeeper
     spend_keeper: SpendKeeper
     series: Series

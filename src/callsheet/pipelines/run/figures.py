@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import Counter, Histogram
+from prometheus_client.registry import Collector
 
 from callsheet.plumbing.database.database import DATABASE_AWAY, Database, is_away
 from callsheet.plumbing.database.sql import statements
@@ -97,20 +98,24 @@ def numbers_view(
 class RunMetrics:
     """Counts the jobs that this process has settled, for Prometheus."""
 
-    def __init__(self, registry: CollectorRegistry):
+    def __init__(self) -> None:
         self._jobs = Counter(
             "callsheet_pipeline_jobs",
             "Jobs of pipeline runs that this process has settled.",
             ["status"],
-            registry=registry,
+            registry=None,
         )
         self._seconds = Histogram(
             "callsheet_pipeline_job_seconds",
             "Seconds from the submission of a run's job to its end.",
             ["status"],
             buckets=BUCKETS,
-            registry=registry,
+            registry=None,
         )
+
+    @property
+    def collectors(self) -> tuple[Collector, ...]:
+        return self._jobs, self._seconds
 
     def observe(self, status: str, seconds: float) -> None:
         self._jobs.labels(status).inc()
