@@ -121,6 +121,7 @@ async def test_doctor_succeeds_if_every_check_passes(settings: Settings, tmp_pat
         ("secrets", "ok"),
         ("disk", "ok"),
         ("database", "ok"),
+        ("failover", "ok"),
         ("clock", "ok"),
         ("storage", "ok"),
         ("engine", "ok"),

@@ -30,6 +30,13 @@ class DatabaseSettings(Section):
         True, description="Whether a start migrates the schema. If not, run: callsheet db migrate."
     )
 
+    standby_lag_seconds: float = Field(
+        60.0,
+        gt=0,
+        le=86_400,
+        description="Operators get an alert if a standby of a database is behind or gone for longer, in seconds.",
+    )
+
     @field_validator("dsn")
     @classmethod
     def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:

@@ -19,6 +19,7 @@ from callsheet.media.free_space import FreeSpace
 from callsheet.media.storage import Storage
 from callsheet.operate.alerts.current import CurrentAlerts
 from callsheet.operate.alerts.keeper import AlertKeeper
+from callsheet.plumbing.database.replication_watch import ReplicationWatch
 from callsheet.settings import AlertSettings, Settings
 from callsheet.wire.operate.operations import Alert, RunsMetrics
 from tests.support.jobs.core import Core
@@ -44,6 +45,7 @@ class AlertChecks:
             storage,
             None,
             FreeSpace(settings),
+            ReplicationWatch(core.databases),
             settings,
         )
         self._keeper = AlertKeeper(core.databases, current, AlertSettings(), "studio:1", URL)

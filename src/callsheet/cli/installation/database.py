@@ -44,6 +44,9 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
         columns = ("name", "kind", "host", "database", "schema", "installation")
         print_table(columns, [[_shown(row, column) for column in columns] for row in report["databases"]])
         for row in report["databases"]:
+            if row["replication"]:
+                clock = f"clock {row['replication']['clock_offset_seconds']:+.2f} s"
+                out.print(f"{row['name']}: {row['replication']['shown']}; {clock}")
             if row["problem"]:
                 out.print(f"{row['name']}: {row['problem']}")
 
@@ -160,10 +163,12 @@ async def _status(settings: Settings) -> dict[str, Any]:
 
 
 async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
+    from callsheet.operate.installation.replication import replication_report
     from callsheet.plumbing.database.database import connected
     from callsheet.plumbing.database.databases import CENTRAL, pool_addresses
     from callsheet.plumbing.database.migrate import inspect
     from callsheet.plumbing.database.ownership import read_central
+    from callsheet.plumbing.database.replication import read_replication
 
     row = _row(CENTRAL, "central", dsn)
     try:
@@ -171,23 +176,27 @@ async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
     except OperatorError as error:
         return [{**row, "problem": str(error)}]
     row |= _schema_of(state)
-    if state.pending:
-        return [row]
     async with connected(dsn, CENTRAL) as connection:
+        row["replication"] = replication_report(await read_replication(connection))
+        if state.pending:
+            return [row]
         central = await read_central(connection, dsn)
     row["installation"] = str(central.installation_id)
     return [row, *[await _pool_row(pool, central) for pool in await pool_addresses(settings, dsn)]]
 
 
 async def _pool_row(pool: PoolAddress, central: Central) -> dict[str, Any]:
+    from callsheet.operate.installation.replication import replication_report
     from callsheet.plumbing.database.database import connected
     from callsheet.plumbing.database.migrate import inspect
     from callsheet.plumbing.database.ownership import read_owner, refusal
+    from callsheet.plumbing.database.replication import read_replication
 
     row = _row(pool.name, "pool", pool.readable_dsn)
     try:
         row |= _schema_of(await inspect(pool.dsn, "pool", pool.name))
         async with connected(pool.dsn, pool.name) as connection:
+            row["replication"] = replication_report(await read_replication(connection))
             owner = await read_owner(connection)
     except OperatorError as error:
         return {**row, "problem": str(error)}
@@ -203,7 +212,7 @@ def _row(name: str, kind: str, dsn: str | None) -> dict[str, Any]:
 
     host, database = (None, None) if dsn is None else shown_address(dsn)
     unknown: dict[str, Any] = {"schema": None, "pending": [], "installation": None, "matches": None, "problem": None}
-    return {"name": name, "kind": kind, "host": host, "database": database, **unknown}
+    return {"name": name, "kind": kind, "host": host, "database": database, **unknown, "replication": None}
 
 
 def _schema_of(state: SchemaState) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from callsheet.operate.alerts.rules import (
     alerts,
 )
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.replication_watch import ReplicationWatch
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.settings import DiskSettings, Settings
 from callsheet.wire.operate.operations import Alert
@@ -51,6 +52,7 @@ class CurrentAlerts:
         storage: Storage,
         storage_owner: StorageOwner | None,
         free_space: FreeSpace,
+        replication: ReplicationWatch,
         settings: Settings,
     ):
         self._databases = databases
@@ -60,6 +62,8 @@ class CurrentAlerts:
         self._storage = storage
         self._storage_owner = storage_owner
         self._free_space = free_space
+        self._replication = replication
+        self._standby_lag_seconds = settings.database.standby_lag_seconds
         self._disk_limits = settings.disk
         self._max_wait_seconds = settings.jobs.queue_wait_alert_seconds
         self._public_url = settings.public_url
@@ -84,6 +88,8 @@ class CurrentAlerts:
                 workflows=metrics.workflows,
                 engine_killers=killers,
                 worker_disks=worker_disks,
+                database_servers=[each for each in self._replication.servers if not each.replication.writes_wait],
+                standby_lag_seconds=self._standby_lag_seconds,
                 unapproved_workers=metrics.unapproved_workers,
                 unverified_workers=metrics.unverified_workers,
                 scaled_fleets=scaled,
@@ -104,6 +110,8 @@ class CurrentAlerts:
         return alerts(
             AlertFacts(
                 unavailable_pools=self._databases.unavailable,
+                # Nothing can be written while writes wait: each process finds this itself.
+                database_servers=[each for each in self._replication.servers if each.replication.writes_wait],
                 storage_problem=self._storage_owner.problem if self._storage_owner else None,
                 storage_calls=self._storage.calls.figures(),
                 storage_place=self._storage.place,

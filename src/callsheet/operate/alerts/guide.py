@@ -198,6 +198,20 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "Do what the message says. The pool is opened within seconds, without a restart.",
             "how-to/restore-and-copy.md#why-a-restored-central-is-refused",
         ),
+        "standby_gone": Guide(
+            "A standby of a database is gone: too few synchronous standbys are connected and every write waits "
+            "(critical), fewer are connected than within the last day for longer than "
+            "`CALLSHEET_DATABASE__STANDBY_LAG_SECONDS`, or a replication slot has no standby. While every write waits, "
+            "no message about the alert can be written: create an alert for `callsheet_database_writes_wait`, too.",
+            "Start the standby, or do what the message says.",
+            "how-to/run-with-your-own-postgresql.md#standbys",
+        ),
+        "standby_behind": Guide(
+            "A standby of a database is further behind than `CALLSHEET_DATABASE__STANDBY_LAG_SECONDS`. A failover "
+            "would take as long, and without synchronous replication it may lose the changes of this time.",
+            "Look at the network and the disk of the standby, and for a query on it that holds up the replay.",
+            "how-to/run-with-your-own-postgresql.md#standbys",
+        ),
         "failing_loop": Guide(
             "A background loop of a control plane has failed three times in a row. Its work waits; nothing is lost.",
             "Read `loop.tick_failed` or `database.unreachable` in the log of that process. The cause is mostly a "

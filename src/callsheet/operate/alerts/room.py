@@ -20,6 +20,7 @@ from callsheet.operate.alerts.metrics import AlertMetrics
 from callsheet.operate.alerts.routes import alerts_router
 from callsheet.operate.alerts.sender import AlertSender
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.replication_watch import ReplicationMetrics, ReplicationWatch
 from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
@@ -31,14 +32,15 @@ class AlertsRoom(Room):
     keeper: AlertKeeper
     sender: AlertSender
     alert_metrics: AlertMetrics
+    replication: ReplicationWatch
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return self.keeper, self.sender
+        return self.keeper, self.sender, self.replication
 
     @property
     def metrics(self) -> tuple[Collector, ...]:
-        return (self.alert_metrics,)
+        return self.alert_metrics, ReplicationMetrics(self.replication)
 
 
 def open_alerts(
@@ -50,14 +52,14 @@ def open_alerts(
     overview: FleetOverview,
 ) -> AlertsRoom:
     """Opens the room. An alert is raised if a loop of `overview` fails."""
-    storage = media.files.storage
+    storage, replication = media.files.storage, ReplicationWatch(databases)
     current = CurrentAlerts(
-        databases, overview, fleet.capacity, mails, storage, media.owner, media.free_space, settings
+        databases, overview, fleet.capacity, mails, storage, media.owner, media.free_space, replication, settings
     )
     process = f"{socket.gethostname()}:{os.getpid()}"
     keeper = AlertKeeper(databases, current, settings.alerts, process, settings.public_url)
     sender = AlertSender(databases, Mailer(settings.mail), settings.alerts)
-    return AlertsRoom(keeper, sender, AlertMetrics(keeper))
+    return AlertsRoom(keeper, sender, AlertMetrics(keeper), replication)
 
 
 def alerts_routers(alerts: AlertsRoom, authentication: Authentication) -> list[Router]:

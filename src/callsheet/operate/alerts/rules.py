@@ -20,7 +20,9 @@ from callsheet.operate.alerts.failure_rules import (
     failure_alerts,
     run_alerts,
 )
+from callsheet.operate.alerts.replication_rules import LAG_SECONDS, replication_alerts
 from callsheet.operate.alerts.storage_rules import storage_alerts
+from callsheet.plumbing.database.replication_watch import WatchedServer
 from callsheet.settings import DiskSettings
 from callsheet.wire.operate.operations import Alert, LoopMetrics, ProviderMetrics, RunsMetrics, WorkflowMetrics
 from callsheet.wire.plurals import counted
@@ -86,6 +88,9 @@ NO_MESSAGES = UnsentMessages()
 class AlertFacts:
     # Unavailable pools, and why.
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
+    # The servers of databases, with their standbys.
+    database_servers: Sequence[WatchedServer] = ()
+    standby_lag_seconds: float = LAG_SECONDS
     # Why no object in the storage is deleted.
     storage_problem: str | None = None
     # The calls of the storage by this process.
@@ -121,6 +126,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
     """All alerts, critical ones first."""
     found = [
         *_pools(facts.unavailable_pools),
+        *replication_alerts(facts.database_servers, facts.standby_lag_seconds),
         *_storage(facts.storage_problem),
         *storage_alerts(facts.storage_calls, facts.storage_place, facts.slow_storage_seconds),
         *disk_alerts(facts.disks, facts.disk_limits),

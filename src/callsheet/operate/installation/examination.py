@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
@@ -19,11 +18,13 @@ from callsheet.operate.alerts.current import engine_killers, low_worker_disks
 from callsheet.operate.alerts.rules import AlertFacts, alerts
 from callsheet.operate.installation.bucket_cors import browser_origins, cors_rule, refused_origins
 from callsheet.operate.installation.local_storage import local_storage_findings
+from callsheet.operate.installation.replication import replication_findings
 from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central
 from callsheet.plumbing.database.migrate import inspect
 from callsheet.plumbing.database.ownership import check_owner, read_central
 from callsheet.plumbing.database.primaries import two_primaries
+from callsheet.plumbing.database.replication import read_replication
 from callsheet.plumbing.installation.installation_key import key_problem, read_fingerprint
 from callsheet.plumbing.installation.secrets import SECOND_FILE, SECRET_FILE, has_key, master_secret
 from callsheet.providers.registry import open_registry
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from callsheet.plumbing.database.migrate import Migration
     from callsheet.plumbing.database.ownership import Central
     from callsheet.plumbing.database.pool_keeper import PoolAddress
+    from callsheet.plumbing.database.replication import Replication
     from callsheet.plumbing.database.sql import Connection
 
 # The DSN of central, on a server that runs as long as the block does.
@@ -153,9 +155,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
         broken += await _two_primaries(CENTRAL, dsn)
         async with connected(dsn, CENTRAL) as connection:
             version = await connection.fetchval("SHOW server_version")
-            started_at = time.time()
-            database_time = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
-            drift = database_time - (started_at + time.time()) / 2
+            replication = {CENTRAL: await read_replication(connection)}
         pending = {CENTRAL: state.pending}
         pools = await pool_addresses(settings, dsn) if state.version else []
         if pools and not state.pending:
@@ -165,7 +165,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
                 warned += await _worker_disks(connection, settings)
             for pool in pools:
                 try:
-                    pending[pool.name] = await _examine_pool(pool, central)
+                    pending[pool.name], replication[pool.name] = await _examine_pool(pool, central)
                     broken += await _two_primaries(pool.name, pool.dsn)
                 except OperatorError as error:
                     # The other pools are checked anyway, because they are served.
@@ -177,7 +177,8 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
         schema = SettingsFinding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:
         schema = SettingsFinding("database", "ok", found)
-    return [schema, *broken, clock_finding("database", drift), *warned]
+    clock = clock_finding("database", replication[CENTRAL].clock_offset_seconds)
+    return [schema, *broken, *replication_findings(settings, replication), clock, *warned]
 
 
 async def _two_primaries(name: str, dsn: str) -> list[SettingsFinding]:
@@ -205,12 +206,12 @@ async def _worker_disks(connection: Connection, settings: Settings) -> list[Sett
     return [SettingsFinding("workers", "warning", alert.message, alert.action) for alert in found]
 
 
-async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:
-    """The missing migrations of the pool. Raises an error that prevents the pool from being served."""
+async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[tuple[Migration, ...], Replication]:
+    """The pool's missing migrations and its replication. Raises an error that prevents it from being served."""
     state = await inspect(pool.dsn, "pool", pool.name)
     async with connected(pool.dsn, pool.name) as connection:
         await check_owner(connection, pool.name, central)
-    return state.pending
+        return state.pending, await read_replication(connection)
 
 
 async def _storage(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:

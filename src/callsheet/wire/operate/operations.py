@@ -219,6 +219,8 @@ class Metrics(ResponseModel):
 
 AlertCode = Literal[
     "pool_unavailable",
+    "standby_gone",
+    "standby_behind",
     "storage_not_owned",
     "storage_failing",
     "slow_storage",
