@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import httpx
@@ -39,7 +40,23 @@ async def test_readyz_names_the_unavailable_database(
         }
         async with away(first):
             problem = assert_refused(await neighbour_client.get("/readyz"), 503, "unavailable")
-    assert problem["detail"] == "No response from the database pool_1, pool_2."
+    assert problem["detail"] == "No server of these databases accepts writes: pool_1, pool_2."
+
+
+async def test_readyz_says_that_the_clock_of_this_machine_is_wrong(
+    neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulse = neighbour_plane.databases.central.pulse
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda now=time.time: now() + 1200)
+        await pulse.check()
+        problem = assert_refused(await neighbour_client.get("/readyz"), 503, "unavailable")
+    assert problem["detail"] == (
+        "The clock of this machine is 1200 seconds ahead of the database's. Run a time service (chrony, "
+        "systemd-timesyncd) on both."
+    )
+    await pulse.check()
+    assert (await neighbour_client.get("/readyz")).status_code == 200
 
 
 async def test_only_readyz_fails_while_the_process_drains(plane: ControlPlane, client: httpx.AsyncClient) -> None:

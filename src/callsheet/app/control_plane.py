@@ -52,6 +52,7 @@ async def open_control_plane(settings: Settings, providers: ActorRegistry | None
     async with AsyncExitStack() as undo:
         databases = await open_databases(settings)
         undo.push_async_callback(databases.close)
+        await databases.start_pulses()
         registry = CollectorRegistry()
         http = HttpSide(settings, databases, registry)
         process_loops = (DatabaseWatch(databases), http.connection_limit)

@@ -13,7 +13,6 @@ from typing import Any
 
 import asyncpg
 
-from callsheet.plumbing.database.connecting import connect
 from callsheet.plumbing.database.database import CLOSE_SECONDS, DATABASE_AWAY, ORDINARY, Database, prepare_connection
 from callsheet.plumbing.database.sql import Connection
 
@@ -92,8 +91,7 @@ class Leadership:
             self._connection.terminate()
 
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        connection = await connect(
-            self._database.dsn,
+        connection = await self._database.connect_apart(
             command_timeout=STATEMENT_SECONDS + 5,
             server_settings={
                 "application_name": f"callsheet {self._name}",

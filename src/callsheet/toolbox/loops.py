@@ -19,6 +19,8 @@ from callsheet.toolbox.outages import Outage, backoff_seconds
 log = get_logger(__name__)
 # A restart of a database is not an alert of each loop. It takes less than this, and backoff is at most 30 seconds.
 SHORT_OUTAGE_SECONDS = 60.0
+# The longest wait of a loop between two attempts during an outage. Work goes on soon after its end.
+OUTAGE_CAP_SECONDS = 5.0
 
 
 class Loop(ABC):
@@ -128,8 +130,10 @@ class Loop(ABC):
         self.ticks += 1
         self.failures += 1
         self.failures_in_a_row += 1
-        delay = backoff_seconds(self.failures_in_a_row, self.retry_base_seconds, self.retry_cap_seconds, self._random)
-        if self._is_outage(error):
+        is_outage = self._is_outage(error)
+        cap = min(self.retry_cap_seconds, OUTAGE_CAP_SECONDS) if is_outage else self.retry_cap_seconds
+        delay = backoff_seconds(self.failures_in_a_row, self.retry_base_seconds, cap, self._random)
+        if is_outage:
             self._outage.failed(error)
         else:
             log.error(

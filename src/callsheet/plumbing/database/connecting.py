@@ -11,6 +11,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +35,11 @@ SCAN_SECONDS, SCAN_GRACE_SECONDS = 10.0, 1.0
 # A machine that is gone is noticed in 25 seconds although no statement is running; one that no longer acknowledges what
 # was sent, in 15.
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 15_000}
+
+# A read-only server refuses writes with 25006, and a standby refuses some other statements with 0A000 and 55000. Wrong
+# statements have these codes too.
+REFUSED_BY_A_STANDBY = frozenset({"25006", "0A000", "55000"})
+ASK_SECONDS = 2.0
 
 # Servers that do not report their timeline. It is not compared.
 UNKNOWN = 0
@@ -106,6 +112,8 @@ class PrimaryConnection(_Base):
     """A connection to a primary. The kernel notices if the server's machine is gone."""
 
     state: ServerState
+    # When it is closed after its use (monotonic seconds).
+    closes_at = float("inf")
 
     def __init__(self, protocol: Any, transport: asyncio.Transport, *others: Any):
         super().__init__(protocol, transport, *others)
@@ -195,6 +203,22 @@ async def look(connection: Connection) -> ServerState:
         state = await SQL["look_at_closed_server"].row(connection, ServerState)
     assert state is not None
     return state
+
+
+async def raise_if_refused_by_a_standby(connection: Connection, error: asyncpg.PostgresError) -> None:
+    """Raises NotThePrimary if the statement failed because of its server, which is asked for its role."""
+    if error.sqlstate not in REFUSED_BY_A_STANDBY:
+        return
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            state = await look(connection)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return
+    if state.is_standby or state.is_read_only:
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
+        advice = STANDBY_ADVICE if state.is_standby else READ_ONLY_ADVICE
+        raise NotThePrimary(f"the server accepts no writes: {error}", advice) from error
 
 
 async def _attempt(servers: ServerList, host: Host, options: Mapping[str, Any]) -> PrimaryConnection:

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
+from weakref import WeakSet
 
 import asyncpg
 
-from callsheet.plumbing.database.connecting import NoPrimary, NotThePrimary, connect
+from callsheet.plumbing.database.connecting import (
+    NoPrimary,
+    NotThePrimary,
+    PrimaryConnection,
+    ServerState,
+    connect,
+    raise_if_refused_by_a_standby,
+)
 from callsheet.plumbing.database.hosts import RefusedDsn
+from callsheet.plumbing.database.pulse import DatabaseLost, Pulse, Server
 from callsheet.plumbing.database.sql import Connection, DatabaseKind
 from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.errors import OperatorError
@@ -27,6 +38,9 @@ Result = TypeVar("Result")
 
 MINIMUM_VERSION = 15
 CLOSE_SECONDS = 3.0
+# A connection is closed after this time at the latest, so that load balancers can move all of them. The connections of
+# a process are not closed at the same time.
+LIFETIME_SECONDS = (450.0, 600.0)
 
 
 class DatabaseError(OperatorError):
@@ -126,26 +140,34 @@ class Database:
         self._hot: asyncpg.Pool[asyncpg.Record] | None = None
         self._ordinary: asyncpg.Pool[asyncpg.Record] | None = None
         self._outage = Outage(f"requests to {name}")
+        # All that are open, with the time at which each is closed.
+        self._connections: WeakSet[PrimaryConnection] = WeakSet()
+        self.pulse = Pulse(Server(name, lambda: self.dsn, self._connect_pulse, self._keep_only))
+        # Whether the pulse runs while the database is open. Commands end before they would need it.
+        self.has_pulse = False
 
     async def open(self) -> None:
         """Opens both connection pools. If they are open already, new ones replace them and the old ones are closed."""
         ordinary = ordinary_connections(self._settings.connections)
         before = self._hot, self._ordinary
         try:
-            hot = await self._create_pool(HOT, 1, self._settings.connections - ordinary)
+            hot = await self._create_pool(HOT, self._settings.connections - ordinary)
+            async with hot.acquire():
+                pass
         except CANNOT_CONNECT as error:
             raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
-        # This cannot fail, because it connects at the first statement.
-        self._hot, self._ordinary = hot, await self._create_pool(ORDINARY, 0, ordinary)
+        # It connects at the first statement.
+        self._hot, self._ordinary = hot, await self._create_pool(ORDINARY, ordinary)
         for pool in before:
             await _close(pool)
+        if self.has_pulse:
+            self.pulse.start()
 
-    async def _create_pool(
-        self, planning: Mapping[str, str], min_size: int, max_size: int
-    ) -> asyncpg.Pool[asyncpg.Record]:
+    async def _create_pool(self, planning: Mapping[str, str], max_size: int) -> asyncpg.Pool[asyncpg.Record]:
         return await asyncpg.create_pool(
             self.dsn,
-            min_size=min_size,
+            # asyncpg would keep up a larger number by itself, with a traceback for each attempt during an outage.
+            min_size=0,
             max_size=max_size,
             max_inactive_connection_lifetime=60,
             command_timeout=self._settings.statement_seconds + 5,
@@ -163,16 +185,36 @@ class Database:
             },
         )
 
+    async def connect_apart(self, **options: Any) -> PrimaryConnection:
+        """A connection outside the pools, with the options of `asyncpg.connect`. It ends with theirs if the server is
+        lost. The caller closes it.
+        """
+        if self.pulse.lost is not None:
+            raise DatabaseLost(self.pulse.lost)
+        # The current DSN: an embedded server that was killed may restart on another port.
+        connection = await connect(self.dsn, **options)
+        connection.closes_at = time.monotonic() + random.uniform(*LIFETIME_SECONDS)  # noqa: S311 - spreads load
+        self._connections.add(connection)
+        return connection
+
     async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
         try:
-            # The current DSN: an embedded server that was killed may restart on another port.
-            return await connect(self.dsn, **options)
+            return await self.connect_apart(**options)
         except asyncpg.PostgresError as error:
             # These errors have their own class, because some of them have another meaning when a statement raises them.
             raise ConnectionNotAccepted(error) from error
 
+    async def _connect_pulse(self, dsn: str) -> PrimaryConnection:
+        return await connect(dsn, server_settings={"application_name": "callsheet pulse"})
+
+    def _keep_only(self, state: ServerState | None) -> None:
+        for connection in tuple(self._connections):
+            if state is None or connection.state.identity != state.identity:
+                connection.terminate()
+
     async def close(self) -> None:
         pools, self._hot, self._ordinary = (self._hot, self._ordinary), None, None
+        await self.pulse.stop()
         for pool in pools:
             await _close(pool)
 
@@ -193,6 +235,15 @@ class Database:
     def is_open(self) -> bool:
         return self._hot is not None
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open and its primary is not lost."""
+        return self._hot is not None and self.pulse.lost is None
+
+    async def is_fine(self) -> bool:
+        """Whether it is open and its server responds now and accepts writes. Waits for no connection of the pools."""
+        return self.is_open and await self.pulse.is_fine()
+
     def connection_counts(self) -> tuple[int, int]:
         """Number of open connections, and how many of them are idle."""
         pools = [pool for pool in (self._hot, self._ordinary) if pool is not None]
@@ -206,15 +257,23 @@ class Database:
             if pool is None:
                 raise asyncpg.InterfaceError(f"database {self.name} is closed")
             async with pool.acquire() as connection:
-                is_acquired = True
+                is_acquired, closes_at = True, cast("PrimaryConnection", connection).closes_at
                 try:
                     yield connection
                 except INSIDE_A_STATEMENT:
-                    connection.terminate()
+                    # The connection may have ended already, when the server was lost.
+                    with suppress(asyncpg.InterfaceError):
+                        connection.terminate()
                     raise
+                except asyncpg.PostgresError as error:
+                    await raise_if_refused_by_a_standby(connection, error)
+                    raise
+                if time.monotonic() >= closes_at:
+                    await connection.close(timeout=CLOSE_SECONDS)
         except DATABASE_AWAY as error:
             # After a connection was acquired, a timeout may be one that the caller has set.
             if is_away(error) and not (is_acquired and isinstance(error, TimeoutError)):
+                self.pulse.wake()
                 self._outage.failed(error, attempt)
             raise
         self._outage.ended(attempt)
@@ -266,7 +325,7 @@ def may_not_create(name: str, database: str) -> DatabaseError:
 
 
 def unreachable(name: str, dsn: str, error: BaseException) -> str:
-    if isinstance(error, ConnectionNotAccepted):
+    if isinstance(error, ConnectionNotAccepted | DatabaseLost):
         error = error.reason
     if isinstance(error, RefusedDsn):
         return f"The DSN of database {name} is refused. {error}"

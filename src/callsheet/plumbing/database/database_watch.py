@@ -17,6 +17,8 @@ class DatabaseWatch(Loop):
 
     name = "database_watch"
     interval_seconds = 2.0
+    # While central is lost too: pools and the embedded server do not wait for the end of a long backoff.
+    retry_cap_seconds = 2.0
 
     def __init__(self, databases: Databases):
         super().__init__()

@@ -50,12 +50,13 @@ class Databases:
         self._role = role
         self._keepers: dict[str, PoolKeeper] = {}
         self._opening = asyncio.Lock()
+        self._has_pulses = False
         self._is_closed = False
 
     @property
     def pools(self) -> Sequence[Database]:
         """The pools that are served. Loops over pools skip the others."""
-        return tuple(keeper.database for keeper in self._keepers.values() if keeper.database and not keeper.problem)
+        return tuple(filter(None, (keeper.served for keeper in self._keepers.values())))
 
     @property
     def unavailable(self) -> Mapping[str, str]:
@@ -65,6 +66,14 @@ class Databases:
     def connection_counts(self) -> list[tuple[str, int, int]]:
         """Name, open connections and idle connections of each database."""
         return [(database.name, *database.connection_counts()) for database in (self.central, *self.pools)]
+
+    async def start_pulses(self) -> None:
+        """From now on, each database has a pulse. Returns when all of them were asked once."""
+        self._has_pulses = self.central.has_pulse = True
+        for keeper in self._keepers.values():
+            keeper.start_pulse()
+        self.central.pulse.start()
+        await all_of(database.pulse.is_fine() for database in (self.central, *self.pools))
 
     async def pool(self, name: str) -> Database:
         """The pool with this name. A pool that was added after the start is opened first."""
@@ -109,6 +118,8 @@ class Databases:
         found = self._keepers.get(name)
         if found is None:
             found = self._keepers[name] = PoolKeeper(name, self._settings.database, self._role)
+            if self._has_pulses:
+                found.start_pulse()
         return found
 
     async def _read_central(self) -> Central:

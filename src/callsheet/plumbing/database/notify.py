@@ -15,7 +15,6 @@ from random import Random
 
 import asyncpg
 
-from callsheet.plumbing.database.connecting import connect
 from callsheet.plumbing.database.database import CANNOT_CONNECT, DATABASE_AWAY, Database
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage, backoff_seconds
@@ -140,7 +139,7 @@ class Listener:
             self.connected.clear()
 
     async def _listen(self) -> None:
-        connection = await connect(self._database.dsn)
+        connection = await self._database.connect_apart()
         try:
             await self._follow(connection)
         finally:

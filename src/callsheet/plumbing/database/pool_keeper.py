@@ -87,7 +87,7 @@ class PoolKeeper:
     @property
     def served(self) -> Database | None:
         """The database if the pool is served; otherwise None. Called several times for each job."""
-        is_served = self.problem is None and not self._is_closed and self._database.is_open
+        is_served = self.problem is None and not self._is_closed and self._database.is_usable
         return self._database if is_served else None
 
     @property
@@ -95,9 +95,17 @@ class PoolKeeper:
         """Why the pool is not served; None if it is served."""
         if self._is_closed:
             return f"Pool {self.name} is closed: this process is stopping."
-        if self.problem is None and self.database is None:
+        if self.problem is not None:
+            return self.problem
+        if self.database is None:
             return f"Pool {self.name} is being opened."
-        return self.problem
+        lost = self.database.pulse.lost
+        return None if lost is None else unreachable(self.name, self.database.dsn, lost)
+
+    def start_pulse(self) -> None:
+        self._database.has_pulse = True
+        if self._database.is_open:
+            self._database.pulse.start()
 
     def is_due(self, address: PoolAddress) -> bool:
         if self.problem is not None or self.database is None:

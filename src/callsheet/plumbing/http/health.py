@@ -12,14 +12,15 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from callsheet import __version__
-from callsheet.plumbing.database.database import DATABASE_AWAY, Database
 from callsheet.plumbing.database.databases import CENTRAL, Databases
 from callsheet.plumbing.http.routing import Router
 from callsheet.settings import ServerSettings
 from callsheet.wire.base import ResponseModel
 from callsheet.wire.errors import NotAuthenticated, Unavailable
+from callsheet.wire.plurals import counted
 
-CHECK_SECONDS = 2.0
+# Signed URLs end too early or too late by as much, and storage services refuse requests at 15 minutes.
+MAX_CLOCK_OFFSET_SECONDS = 60.0
 
 
 class Liveness(ResponseModel):
@@ -49,7 +50,7 @@ def health_router(
     @router.get("/readyz")
     async def readyz() -> Readiness:
         """Whether this process can serve: `ready`, or `degraded` while some pools are not available. 503 if central
-        or every pool is not available, and while shutting down."""
+        or every pool is not available, if this machine's clock is wrong, and while shutting down."""
         return await readiness(databases, draining)
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -66,17 +67,20 @@ def health_router(
 
 
 async def readiness(databases: Databases, draining: asyncio.Event) -> Readiness:
-    """The readiness of this process. Raises Unavailable."""
+    """The readiness of this process, by the pulses of its databases: requests that wait for a lock or a connection do
+    not matter. Raises Unavailable.
+    """
     if draining.is_set():
         raise Unavailable("Shutting down.")
     checked = (databases.central, *databases.pools)
-    responses = await asyncio.gather(*(_responses(database) for database in checked))
-    responded = {database.name: responses for database, responses in zip(checked, responses, strict=True)}
+    responses = await asyncio.gather(*(database.is_fine() for database in checked))
+    responded = {database.name: response for database, response in zip(checked, responses, strict=True)}
     # The alerts and the log show the reason to operators.
     pools = {name: responded.get(name, False) for name in (*responded, *databases.unavailable) if name != CENTRAL}
     if not responded[CENTRAL] or not any(pools.values()):
         missing = [name for name, is_there in {CENTRAL: responded[CENTRAL], **pools}.items() if not is_there]
-        raise Unavailable(f"No response from the database {', '.join(missing)}.")
+        raise Unavailable(f"No server of these databases accepts writes: {', '.join(missing)}.")
+    _require_right_clock(databases.central.pulse.clock_offset)
     return Readiness(
         status="ready" if all(pools.values()) else "degraded",
         databases={
@@ -93,9 +97,10 @@ async def is_ready(databases: Databases, draining: asyncio.Event) -> bool:
         return False
 
 
-async def _responses(database: Database) -> bool:
-    try:
-        async with asyncio.timeout(CHECK_SECONDS), database.connection() as connection:
-            return await connection.fetchval("SELECT true") is True
-    except DATABASE_AWAY:
-        return False
+def _require_right_clock(offset: float) -> None:
+    if abs(offset) > MAX_CLOCK_OFFSET_SECONDS:
+        difference = counted(round(abs(offset)), "second")
+        raise Unavailable(
+            f"The clock of this machine is {difference} {'ahead of' if offset > 0 else 'behind'} the database's. Run a "
+            "time service (chrony, systemd-timesyncd) on both."
+        )
