@@ -10,6 +10,7 @@ from bench.pollers import waiting_pollers
 from bench.results import Result
 from callsheet.jobs.lease.long_poll import LongPoll
 from callsheet.jobs.submit.new_jobs import NewJob
+from tests.support.rooms import EveryProvider
 
 name = "dispatch.idle_workers"
 POLLERS = 1000
@@ -42,7 +43,7 @@ async def _statements_while_waiting(
 
 async def _statements_per_repoll(installation: BenchInstallation, count: Counter, pollers: int) -> float:
     """Each asks once, waits until its time is over, and asks again, as a worker does whose long poll ended."""
-    polling = LongPoll(installation.room.starter, installation.room.dispatch.waiters)
+    polling = LongPoll(installation.room.starter, installation.room.dispatch.waiters, EveryProvider())
     before = await count.statements()
     for _ in range(2):
         await asyncio.gather(*(polling.next_job(installation.criteria, f"worker-{n}", 0.05) for n in range(pollers)))

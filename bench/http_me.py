@@ -20,9 +20,10 @@ from bench.results import Result
 from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.http.server import free_address
-from callsheet.settings import load_settings
+from callsheet.settings import QuotaSettings, load_settings
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest
 
 name = "http.me"
@@ -102,7 +103,9 @@ async def create_user(databases: Databases) -> tuple[UUID, str]:
     user = await accounts.create_user(
         CreateUserRequest(tenant="bench", email="bench@example.com", password="not a real password")
     )
-    return user.id, (await Keys(databases).create(user.id, CreateKeyRequest(name="bench"))).key
+    return user.id, (
+        await Keys(databases, Quotas(databases, QuotaSettings())).create(user.id, CreateKeyRequest(name="bench"))
+    ).key
 
 
 @asynccontextmanager

@@ -30,13 +30,14 @@ from bench.http_me import HOST, Target, bare_server, create_user
 from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, fresh_home, serving
 from bench.results import Result
-from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.http.server import free_address
 from callsheet.settings import JobSettings, load_settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wallet.ledger import credit
+from tests.support.rooms import jobs_room
 
 name = "http.protocol"
 seconds = 20.0
@@ -254,9 +255,7 @@ async def open_site(databases: Databases, pid: int, port: int) -> Site:
     users = [uuid7() for _ in range(100)]
     for user in users:
         await credit(databases.pools[0], tenant_id, user, TOKENS, f"bench-{user}")
-    room = open_jobs(
-        databases, lambda channel, payload: None, JobSettings(active_per_user=100_000, submits_per_minute=None)
-    )
+    room = jobs_room(databases, JobSettings(active_per_user=100_000, submits_per_minute=None))
     return Site(pid, port, room, workflow_id, tenant_id, users, await _register(port, DRAINING))
 
 

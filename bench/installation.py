@@ -17,7 +17,7 @@ import asyncpg
 
 from bench.processes import fresh_home
 from callsheet.dispatch.facts import Criteria, QueueEntry
-from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.database.database import Database, create_database
 from callsheet.plumbing.database.databases import Databases, open_databases, with_database
 from callsheet.plumbing.database.notify import Listener, Notifier
@@ -26,6 +26,7 @@ from callsheet.settings import load_settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import configure_logs
 from callsheet.toolbox.loops import LoopGroup
+from tests.support.rooms import jobs_room
 
 TOKENS = 1_000_000_000
 OPEN_LANE = """
@@ -109,7 +110,11 @@ async def open_bench_installation(
         await _let_checks_be_left_out(databases)
         notifier = Notifier(databases.central)
         undo.push_async_callback(notifier.close)
-        room = open_jobs(databases, notifier.notify, load_settings(home=home, jobs={"submits_per_minute": None}).jobs)
+        room = jobs_room(
+            databases,
+            load_settings(home=home, jobs={"submits_per_minute": None}).jobs,
+            notify=notifier.notify,
+        )
         if listening:
             await _listen(room, databases, undo)
         wanted = LoopGroup(loop for loop in (*room.dispatch.loops, *room.loops) if loop.name in loops)

@@ -18,15 +18,13 @@ from bench.installation import BenchInstallation, open_bench_installation
 from bench.large_runs import SPREAD, STEPS, Shape, filling
 from bench.processes import fresh_home
 from bench.results import Result
-from callsheet.catalog.room import open_catalog
-from callsheet.media.room import open_media
 from callsheet.media.storage import open_storage
-from callsheet.pipelines.room import open_pipelines
 from callsheet.pipelines.rows import ClaimedRun
 from callsheet.pipelines.run.scheduler import RunScheduler, choose_parent, read_snapshot
 from callsheet.pipelines.run.selection import Draw, Mode, next_group
 from callsheet.plumbing.installation.secrets import master_secret
 from callsheet.settings import load_settings
+from tests.support.rooms import catalog_room, media_room, pipelines_room
 
 name = "pipelines.select"
 CANDIDATES, RUNS = 100_000, 1000
@@ -185,11 +183,11 @@ async def _scheduler(installation: BenchInstallation) -> AsyncIterator[RunSchedu
         home.mkdir()
         settings = load_settings(home=home, pipelines={"jobs_in_total": 100_000})
         secret = master_secret(settings)
-        storage = open_storage(settings, secret)
+        storage = open_storage(settings, secret, None)
         try:
             databases = installation.databases
-            media = open_media(databases, storage, settings, secret)
-            catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
-            yield open_pipelines(databases, catalog, media, installation.room, settings.pipelines).scheduler
+            media = media_room(databases, storage, settings)
+            catalog = catalog_room(databases, storage)
+            yield pipelines_room(databases, catalog, media, installation.room, settings.pipelines).scheduler
         finally:
             await storage.close()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from bench.installation import BenchInstallation
 from callsheet.jobs.lease.long_poll import LongPoll
 from callsheet.jobs.lease.outcomes import StartedLease
+from tests.support.rooms import EveryProvider
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class Pollers:
         await self.installation.room.dispatch.queue.lease(self.installation.criteria, "last in line")
 
     async def run(self, worker: str) -> None:
-        polling = LongPoll(self.installation.room.starter, self.installation.room.dispatch.waiters)
+        polling = LongPoll(self.installation.room.starter, self.installation.room.dispatch.waiters, EveryProvider())
         while True:
             started = await polling.next_job(self.installation.criteria, worker, 3600)
             if started is not None:

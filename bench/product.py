@@ -24,9 +24,10 @@ from callsheet.cli.shared.client import Client
 from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.plumbing.http.server import free_address
-from callsheet.settings import SHORT_NAMES, load_settings
+from callsheet.settings import SHORT_NAMES, QuotaSettings, load_settings
 from callsheet.wallet.ledger import credit
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role
 from callsheet.wire.jobs import Job, JobStatus
@@ -201,7 +202,9 @@ async def _person(databases: Databases) -> str:
         CreateUserRequest(tenant="bench", email="bench@example.com", password="not a real password", role=Role.OPERATOR)
     )
     await credit(databases.pools[0], tenant.id, user.id, TOKENS, "bench")
-    return (await Keys(databases).create(user.id, CreateKeyRequest(name="bench"))).key
+    return (
+        await Keys(databases, Quotas(databases, QuotaSettings())).create(user.id, CreateKeyRequest(name="bench"))
+    ).key
 
 
 async def _read(process: Process, is_ready: asyncio.Event, output: deque[str]) -> None:

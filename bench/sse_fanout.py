@@ -25,13 +25,14 @@ from bench.results import Result
 from callsheet.dispatch.facts import JobCycle
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
-from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.database.notify import Notifier
 from callsheet.plumbing.http.server import free_address
 from callsheet.settings import JobSettings, load_settings
 from callsheet.wallet.ledger import credit
+from tests.support.rooms import jobs_room
 
 name = "sse.fanout"
 seconds = 60.0
@@ -56,7 +57,11 @@ async def run(seconds: float, clients: int = CLIENTS, per_second: int = PER_SECO
             user_id, key = await create_user(databases)
             port = (await free_address(HOST, 0))[1]
             notifier = Notifier(databases.central)
-            room = open_jobs(databases, notifier.notify, JobSettings(active_per_user=100_000, submits_per_minute=None))
+            room = jobs_room(
+                databases,
+                JobSettings(active_per_user=100_000, submits_per_minute=None),
+                notify=notifier.notify,
+            )
             async with databases.central.connection() as connection:
                 tenant_id = await connection.fetchval("SELECT id FROM tenants WHERE slug = 'bench'")
                 workflow_id = await connection.fetchval(

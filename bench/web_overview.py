@@ -26,9 +26,11 @@ from bench.results import Result
 from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.operate.statistics.keeper import StatisticsKeeper
 from callsheet.operate.statistics.spend_keeper import SpendKeeper
 from callsheet.plumbing.http.server import free_address
+from callsheet.settings import QuotaSettings
 from callsheet.wire.identity import CreateKeyRequest, CreateUserRequest, Role
 
 name = "web.overview"
@@ -181,4 +183,8 @@ async def _operator(installation: BenchInstallation) -> str:
         tenant="bench", email="bench@example.com", password="not a real password", role=Role.OPERATOR
     )
     user = await Accounts(installation.databases, Passwords()).create_user(account)
-    return (await Keys(installation.databases).create(user.id, CreateKeyRequest(name="bench"))).key
+    return (
+        await Keys(installation.databases, Quotas(installation.databases, QuotaSettings())).create(
+            user.id, CreateKeyRequest(name="bench")
+        )
+    ).key

@@ -12,7 +12,9 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.plumbing.database.databases import Databases
+from callsheet.settings import QuotaSettings
 from tests.support.http.accounts import PASSWORD, People
 from tests.support.http.responses import assert_refused
 
@@ -77,7 +79,7 @@ async def test_a_tenant_is_admitted_in_its_own_pool_only(
 
 
 async def test_a_tenant_without_a_chosen_pool_gets_the_pool_with_the_fewest_tenants(databases: Databases) -> None:
-    people = People(Accounts(databases, Passwords()), Keys(databases))
+    people = People(Accounts(databases, Passwords()), Keys(databases, Quotas(databases, QuotaSettings())))
     for _ in range(2):
         await people.tenant(pool="pool_2")
     assert [(await people.tenant()).pool for _ in range(4)] == ["pool_1", "pool_1", "pool_1", "pool_2"]

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from callsheet.dispatch.facts import Lease
-from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderPaused
+from callsheet.jobs.lease.provider_gate import ProviderPaused
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.job_errors import UNKNOWN
 from callsheet.wire.worker.protocol import CallbackAddress
@@ -18,6 +18,7 @@ from tests.support.http.accounts import Person
 from tests.support.http.actor_harness import PRODUCT, ActorHarness
 from tests.support.http.responses import assert_refused
 from tests.support.jobs.core import Member
+from tests.support.rooms import EveryProvider
 from tests.support.waiting import until
 
 LAMP = {"title": "Lamp"}

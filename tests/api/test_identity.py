@@ -14,7 +14,9 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.identity.access.keys import Keys, KeyUsage
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.plumbing.database.databases import Databases
+from callsheet.settings import QuotaSettings
 from tests.support.http.accounts import People, Person, session_of, sign_in
 from tests.support.http.responses import assert_refused
 
@@ -126,7 +128,7 @@ async def test_the_last_use_of_a_key_is_written_after_the_request(
 
 
 async def test_uses_that_could_not_be_written_are_written_later(databases: Databases) -> None:
-    keys, usage = Keys(databases), KeyUsage(databases)
+    keys, usage = Keys(databases, Quotas(databases, QuotaSettings())), KeyUsage(databases)
     person = await People(Accounts(databases, Passwords()), keys).user()
     usage.record((await keys.list(person.user.id, None, 1)).items[0].id)
     await databases.central.close()

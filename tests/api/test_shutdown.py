@@ -18,9 +18,10 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.plumbing.database.databases import open_databases
 from callsheet.plumbing.http.server import AddressInUse, HttpServer
-from callsheet.settings import Settings
+from callsheet.settings import QuotaSettings, Settings
 from tests.support.http.accounts import People, Person
 from tests.support.http.responses import assert_refused
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -70,7 +71,9 @@ async def responds(url: str) -> bool:
 async def person(settings: Settings) -> Person:
     databases = await open_databases(settings)
     try:
-        return await People(Accounts(databases, Passwords()), Keys(databases)).user()
+        return await People(
+            Accounts(databases, Passwords()), Keys(databases, Quotas(databases, QuotaSettings()))
+        ).user()
     finally:
         await databases.close()
 

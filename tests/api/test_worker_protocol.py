@@ -11,7 +11,6 @@ import pytest
 
 from callsheet.app.control_plane import ControlPlane
 from callsheet.fleet.protocol.worker_protocol import open_protocol
-from callsheet.jobs.lease.provider_gate import EveryProvider
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.worker.protocol import CompleteRequest, CompleteResponse
 from tests.support.http.accounts import Person
@@ -22,6 +21,7 @@ from tests.support.http.scripted_worker import ScriptedWorker, described
 from tests.support.http.worker_harness import INPUT, OUTPUT, PNG, WorkerHarness, open_worker_harness
 from tests.support.jobs.crashes import crashed_at
 from tests.support.jobs.race_control import paused_at
+from tests.support.rooms import EveryProvider
 from tests.support.waiting import until
 
 

@@ -22,7 +22,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import Criteria
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, StartedLease
 from callsheet.jobs.lease.provider_gate import CallReport
-from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.media.storage import open_storage
 from callsheet.plumbing.database.database import DATABASE_AWAY
@@ -30,10 +30,11 @@ from callsheet.plumbing.database.databases import Databases, open_databases
 from callsheet.providers.media import Callback, Generation, found_or_submitted
 from callsheet.settings import JobSettings, Settings, load_settings
 from callsheet.toolbox.loops import LoopGroup
-from callsheet.webhooks.room import WebhooksRoom, open_webhooks
+from callsheet.webhooks.room import WebhooksRoom
 from callsheet.wire.errors import Refusal
 from tests.chaos.lasting_provider import LastingProvider, way_of
 from tests.support.providers.memory_provider import NAME
+from tests.support.rooms import jobs_room, webhooks_room
 
 SUBMITTERS, WORKERS, PEOPLE = 2, 5, 1
 PROVIDERS = ("self_hosted", NAME)
@@ -182,14 +183,14 @@ def settings_of(home: Path) -> Settings:
 def calls_of(
     databases: Databases, room: JobsRoom, settings: Settings, memory_provider: LastingProvider
 ) -> WebhooksRoom:
-    storage = open_storage(settings, SECRET)
-    return open_webhooks(databases, storage, room, lambda *_: None, settings, SECRET, {NAME: memory_provider})
+    storage = open_storage(settings, SECRET, None)
+    return webhooks_room(databases, storage, room, settings, {NAME: memory_provider}, secret=SECRET)
 
 
 async def main(home: str, cast: str, acknowledged: str, seed: str) -> None:
     settings = settings_of(Path(home))
     databases = await open_databases(settings)
-    room = open_jobs(databases, lambda *_: None, JobSettings(active_per_user=ACTIVE_PER_USER, submits_per_minute=None))
+    room = jobs_room(databases, JobSettings(active_per_user=ACTIVE_PER_USER, submits_per_minute=None))
     memory_provider = LastingProvider(book=Path(home) / "predictions")
     calls = calls_of(databases, room, settings, memory_provider)
     play = Play(databases, room, calls, memory_provider, Path(cast), Path(acknowledged), int(seed))

@@ -205,6 +205,6 @@ async def test_g1_g2_g12_runs_reach_their_leaves_whatever_is_killed_at_any_time(
             "SELECT balance FROM token_wallets WHERE user_id = $1", pipeline_installation.person.user.id
         )
     assert balance == TOKENS - spent
-    storage = open_storage(settings, master_secret(settings))
+    storage = open_storage(settings, master_secret(settings), None)
     assert await image_problems(pipeline_installation.pool, storage) == []
     await storage.close()

@@ -67,7 +67,7 @@ class OutageSetup:
         make_image(image)
         content = image.read_bytes()
         path = f"tenants/{self.member.tenant_id}/uploads/outage/picture.png"
-        storage = open_storage(self.settings, master_secret(self.settings))
+        storage = open_storage(self.settings, master_secret(self.settings), None)
         await storage.put(path, content, content_type="image/png")
         await storage.close()
         asset = {
@@ -143,7 +143,7 @@ class OutageSetup:
         [wallet] = await self.core.rows(self.member.pool, "SELECT balance FROM token_wallets")
         assert wallet["balance"] == TOKENS - COST
         [file] = await self.core.rows(self.member.pool, "SELECT path, size FROM files")
-        storage = open_storage(self.settings, master_secret(self.settings))
+        storage = open_storage(self.settings, master_secret(self.settings), None)
         assert len(await storage.read(file["path"], 1_000_000)) == file["size"]
         await storage.close()
 

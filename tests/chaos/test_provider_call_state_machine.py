@@ -25,13 +25,14 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, Generation
 from callsheet.settings import Settings
-from callsheet.webhooks.room import WebhooksRoom, open_webhooks
+from callsheet.webhooks.room import WebhooksRoom
 from callsheet.wire.errors import Refusal
 from tests.chaos.state_machines import MachineEnvironment, SimulationMachine, play
 from tests.support.database.installation import empty
 from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
 from tests.support.providers.memory_provider import NAME, MemoryProvider
 from tests.support.providers.provider_calls import SECRET, SubmittedCall
+from tests.support.rooms import webhooks_room
 
 
 class Plane:
@@ -40,9 +41,9 @@ class Plane:
     def __init__(self, databases: Databases, chosen: Settings, memory_provider: MemoryProvider, workflow: int):
         self.core: Core = open_core(databases, active_per_user=100)
         self.core.workflow = workflow
-        self.storage = open_storage(chosen, SECRET)
-        self.room: WebhooksRoom = open_webhooks(
-            databases, self.storage, self.core.room, lambda *message: None, chosen, SECRET, {NAME: memory_provider}
+        self.storage = open_storage(chosen, SECRET, None)
+        self.room: WebhooksRoom = webhooks_room(
+            databases, self.storage, self.core.room, chosen, {NAME: memory_provider}, secret=SECRET
         )
 
     async def work(self) -> None:

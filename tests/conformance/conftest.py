@@ -33,7 +33,7 @@ SECRET = b"a secret of at least thirty-two bytes"
 
 @pytest_asyncio.fixture(scope="session")
 async def s3_storage(s3_server: S3Server) -> AsyncIterator[Storage]:
-    storage = open_storage(s3_settings(s3_server), SECRET)
+    storage = open_storage(s3_settings(s3_server), SECRET, None)
     yield storage
     await storage.close()
 
@@ -46,7 +46,7 @@ def local_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="session")
 async def local_storage(local_home: Path) -> AsyncIterator[LocalStorage]:
     port = free_port()
-    storage = open_storage(Settings.model_validate({"home": local_home, "server": {"port": port}}), SECRET)
+    storage = open_storage(Settings.model_validate({"home": local_home, "server": {"port": port}}), SECRET, None)
     assert isinstance(storage, LocalStorage)
     async with serving(build(storage_router(storage).routes), port):
         yield storage

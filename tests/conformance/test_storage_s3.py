@@ -49,7 +49,7 @@ async def test_signed_urls_use_the_public_endpoint(
     s3_server: S3Server, folder: str, storage_client: httpx.AsyncClient
 ) -> None:
     public = s3_server.url.replace("127.0.0.1", "localhost")
-    storage = open_storage(s3_settings(s3_server, public_endpoint_url=public), SECRET)
+    storage = open_storage(s3_settings(s3_server, public_endpoint_url=public), SECRET, None)
     write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
     for signed in (write, storage.presign_get(f"{folder}/object"), storage.presign_get("a", download_name="b")):
         assert signed.url.startswith(f"{public}/{BUCKET}/")
@@ -64,7 +64,7 @@ async def test_the_bucket_may_be_in_the_host_name(
 ) -> None:
     port = urlsplit(s3_server.url).port
     settings = s3_settings(s3_server, endpoint_url=f"http://{DOMAIN}:{port}", addressing="virtual")
-    storage = open_storage(settings, SECRET)
+    storage = open_storage(settings, SECRET, None)
     host, key = f"{BUCKET}.{DOMAIN}:{port}", f"{folder}/object"
 
     async def send(url: str, method: str = "GET", **options: object) -> httpx.Response:
@@ -87,7 +87,7 @@ async def test_credentials_come_from_the_aws_chain_when_none_are_set(
     (tmp_path / "credentials").write_text(
         f"[default]\naws_access_key_id={s3_server.access_key_id}\naws_secret_access_key={s3_server.secret_access_key}\n"
     )
-    storage = open_storage(s3_settings(s3_server, access_key_id=None, secret_access_key=None), SECRET)
+    storage = open_storage(s3_settings(s3_server, access_key_id=None, secret_access_key=None), SECRET, None)
     await storage.check()
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
     assert (await storage_client.get(storage.presign_get(f"{folder}/object").url)).content == b"12345"
@@ -98,7 +98,7 @@ def test_missing_credentials_stop_the_start_with_an_explanation(
     s3_server: S3Server, no_aws: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SettingsError, match=r"storage\.s3\.access_key_id is not set"):
-        open_storage(s3_settings(s3_server, access_key_id=None, secret_access_key=None), SECRET)
+        open_storage(s3_settings(s3_server, access_key_id=None, secret_access_key=None), SECRET, None)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_missing_credentials_stop_the_start_with_an_explanation(
     ],
 )
 async def test_the_check_says_what_is_wrong(s3_server: S3Server, changes: dict[str, object], sentence: str) -> None:
-    storage = open_storage(s3_settings(s3_server, **changes), SECRET)
+    storage = open_storage(s3_settings(s3_server, **changes), SECRET, None)
     with pytest.raises(Unavailable, match=sentence):
         await storage.check()
     await storage.close()
@@ -123,7 +123,7 @@ async def test_a_sweep_of_s3_does_nothing(s3_storage: Storage) -> None:
 def test_only_the_s3_backend_loads_its_libraries() -> None:
     script = (
         "import sys; from callsheet.media.storage import open_storage; from callsheet.settings import Settings;"
-        "open_storage(Settings(), b'secret');"
+        "open_storage(Settings(), b'secret', None);"
         "print([name for name in ('botocore', 'obstore') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -11,12 +11,12 @@ import pytest
 
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.jobs.repair.retention import UNUSED_INPUT_SECONDS, EventRetention
-from callsheet.jobs.room import open_jobs
 from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.wire.errors import QuotaExceeded, RateLimited
 from callsheet.wire.operate.quotas import ChangeQuotas
 from tests.support.jobs.core import Core, Member
+from tests.support.rooms import jobs_room
 
 NOW = datetime.now(UTC)
 KILOBYTE = 1024
@@ -56,7 +56,7 @@ async def test_the_payload_of_a_job_counts_for_its_user(core: Core) -> None:
 async def test_a_job_above_the_quota_of_bytes_is_refused_and_costs_nothing(core: Core) -> None:
     ann = await core.member()
     quotas = Quotas(core.databases, QuotaSettings(user_database_bytes=20 * KILOBYTE))
-    core.room = open_jobs(core.databases, lambda *_: None, JobSettings(), quotas=quotas)
+    core.room = jobs_room(core.databases, JobSettings(), quotas=quotas)
     for _ in range(2):
         await core.submit(ann, payload=payload(15))
     with pytest.raises(QuotaExceeded) as refused:
@@ -119,7 +119,7 @@ async def test_inputs_of_a_job_that_was_canceled_before_it_ran_are_dropped_after
 
 async def test_more_submits_in_a_minute_than_allowed_wait(core: Core) -> None:
     ann, ben = await core.member(), await core.member()
-    core.room = open_jobs(core.databases, lambda *_: None, JobSettings(submits_per_minute=3, active_per_user=100))
+    core.room = jobs_room(core.databases, JobSettings(submits_per_minute=3, active_per_user=100))
     jobs = [await core.submit(ann) for _ in range(3)]
     with pytest.raises(RateLimited) as refused:
         await core.submit(ann)
@@ -138,6 +138,6 @@ async def test_more_submits_in_a_minute_than_allowed_wait(core: Core) -> None:
 
 async def test_a_repeated_key_returns_its_job_above_the_rate(core: Core) -> None:
     ann = await core.member()
-    core.room = open_jobs(core.databases, lambda *_: None, JobSettings(submits_per_minute=1))
+    core.room = jobs_room(core.databases, JobSettings(submits_per_minute=1))
     job = await core.submit(ann, idempotency_key="once")
     assert (await core.submitted(ann, idempotency_key="once")).job.id == job.id

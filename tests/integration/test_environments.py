@@ -11,7 +11,7 @@ import pytest
 
 from callsheet.catalog.engines.environments import forget_unused
 from callsheet.catalog.engines.live_engines import LiveEngines
-from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.catalog.room import CatalogRoom
 from callsheet.fleet.fleets.capacity import RouteCapacity
 from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
@@ -22,6 +22,7 @@ from callsheet.wire.fleet import CreateFleetRequest
 from callsheet.wire.worker.environment import Environment, Required, RequiredModel
 from tests.support.http.fleet_api import bearer, join, registry
 from tests.support.jobs.core import Core
+from tests.support.rooms import catalog_room
 
 _numbers = itertools.count(1)
 GRAPH = {
@@ -44,7 +45,7 @@ async def catalog(core: Core, tmp_path: Path) -> AsyncIterator[CatalogRoom]:
     storage = LocalStorage(
         tmp_path, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=1_000_000
     )
-    yield open_catalog(core.databases, storage, 1_000_000, b"s" * 32)
+    yield catalog_room(core.databases, storage, 1_000_000)
     await storage.close()
 
 

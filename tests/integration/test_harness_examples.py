@@ -121,7 +121,7 @@ async def test_bulk_actions_run_as_shown(core: Core, ann: Member) -> None:
 
 
 async def test_alerts_are_checked_as_shown(core: Core, tmp_path: Path) -> None:
-    storage = open_storage(Settings(home=tmp_path), b"a secret of at least thirty-two bytes")
+    storage = open_storage(Settings(home=tmp_path), b"a secret of at least thirty-two bytes", None)
     await run("tests.support.jobs.alert_checks", core=core, tmp_path=tmp_path, storage=storage)
     await storage.close()
 

@@ -12,13 +12,13 @@ from callsheet.dispatch.loops import HistoryRetention
 from callsheet.fleet.registry.sweeper import AuditRetention
 from callsheet.identity.access.sessions import SessionSweeper
 from callsheet.jobs.repair.retention import EventRetention
-from callsheet.jobs.room import open_jobs
 from callsheet.plumbing.database.sql import Statement
 from callsheet.settings import IdentitySettings, JobSettings
 from tests.support.database.plans import explain_once
 from tests.support.database.room_statements import statements_of_room
 from tests.support.jobs.core import Core, Member
 from tests.support.jobs.race_control import open_transaction
+from tests.support.rooms import jobs_room
 
 FLEET = statements_of_room("fleet")
 IDENTITY = statements_of_room("identity")
@@ -125,7 +125,7 @@ async def test_old_lines_of_the_audit_log_are_deleted(core: Core, days: int | No
 
 async def test_null_keeps_rows_for_ever(core: Core) -> None:
     settings = JobSettings(history_days=None, event_days=None)
-    kept = open_jobs(core.databases, lambda channel, payload: None, settings)
+    kept = jobs_room(core.databases, settings)
     assert kept.dispatch.retention is None
     ann = await core.member()
     old = await ended_job(core, ann, days_ago=5000)

@@ -13,7 +13,6 @@ import pytest
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.machine.transition_requests import JobOutputFile
-from callsheet.jobs.room import open_jobs
 from callsheet.jobs.submit.active_limits import ActiveLimits
 from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.ids import uuid7
@@ -23,6 +22,7 @@ from callsheet.wire.pipelines.pipelines import Run, RunReason, RunStatus, Strate
 from tests.support.jobs.core import Core, Member, open_core, report
 from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
 from tests.support.pipelines.pipeline_harness import BASE, NOW, PNG, PipelineHarness, open_pipeline_harness
+from tests.support.rooms import jobs_room
 
 
 @pytest.fixture
@@ -51,9 +51,7 @@ async def deliver(pipelines: PipelineHarness, started: StartedLease, *mime_types
 async def test_jobs_of_runs_have_a_limit_of_their_own(core: Core, ann: Member, media: MediaHarness) -> None:
     tight = open_core(core.databases)
     tight.workflow = core.workflow
-    tight.room = open_jobs(
-        core.databases, lambda *_: None, JobSettings(), ActiveLimits(jobs=2, tasks=9, typed=9, runs=1)
-    )
+    tight.room = jobs_room(core.databases, JobSettings(), limits=ActiveLimits(jobs=2, tasks=9, typed=9, runs=1))
     pipelines = open_pipeline_harness(tight, ann, media, jobs_per_run=9, jobs_in_total=9)
     # Other jobs of the user take nothing of it, however many there are.
     for _ in range(2):
@@ -72,7 +70,7 @@ async def test_a_run_waits_while_its_user_has_no_room_for_files_and_says_so(
     tight = open_core(core.databases)
     tight.workflow = core.workflow
     quotas = Quotas(core.databases, QuotaSettings(user_storage_files=1))
-    tight.room = open_jobs(core.databases, lambda *_: None, JobSettings(), quotas=quotas)
+    tight.room = jobs_room(core.databases, JobSettings(), quotas=quotas)
     pipelines = open_pipeline_harness(tight, ann, media)
     file_id = await media.upload()
     run = await pipelines.run(await pipelines.pipeline("base", max_children=5), target_leaves=2)
@@ -96,7 +94,7 @@ async def test_a_run_waits_while_a_disk_has_too_little_free_space_and_goes_on_la
         for refusal in refusals:
             raise refusal
 
-    tight.room = open_jobs(core.databases, lambda *_: None, JobSettings(), require_space=require_space)
+    tight.room = jobs_room(core.databases, JobSettings(), require_space=require_space)
     pipelines = open_pipeline_harness(tight, ann, media)
     run = await pipelines.run(await pipelines.pipeline("base", max_children=5), target_leaves=2)
     await pipelines.tick()

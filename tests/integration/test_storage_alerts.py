@@ -26,7 +26,7 @@ async def write(storage: Storage, number: int) -> None:
 async def test_local_storage_that_refuses_writes_is_a_critical_alert_until_it_takes_them_again(
     core: Core, tmp_path: Path
 ) -> None:
-    storage = open_storage(Settings.model_validate({"home": tmp_path}), SECRET)
+    storage = open_storage(Settings.model_validate({"home": tmp_path}), SECRET, None)
     checks = AlertChecks(core, tmp_path, storage)
     await write(storage, 0)
     blobs, away = tmp_path / "storage" / "blobs", tmp_path / "storage" / "away"
@@ -62,7 +62,7 @@ async def test_an_s3_server_that_is_gone_is_a_critical_alert_for_reads_and_write
     with seaweedfs_process(tmp_path) as service:
         service.server.create_bucket(BUCKET)
         s3 = {"backend": "s3", "s3": service.server.settings}
-        storage = open_storage(Settings.model_validate({"home": tmp_path, "storage": s3}), SECRET)
+        storage = open_storage(Settings.model_validate({"home": tmp_path, "storage": s3}), SECRET, None)
         checks = AlertChecks(core, tmp_path, storage)
         await storage.put("job/empty", b"", content_type="text/plain")
         for number in range(3):
@@ -91,7 +91,7 @@ async def test_an_s3_server_that_is_gone_is_a_critical_alert_for_reads_and_write
 async def test_storage_that_is_slow_is_an_alert(core: Core, tmp_path: Path) -> None:
     """Every call takes longer than the setting, so no disk has to be slow."""
     settings = Settings.model_validate({"home": tmp_path, "storage": {"slow_seconds": 1e-9}})
-    storage = open_storage(settings, SECRET)
+    storage = open_storage(settings, SECRET, None)
     checks = AlertChecks(core, tmp_path, storage)
     for _ in range(9):
         await storage.head("job/1")

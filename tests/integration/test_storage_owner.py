@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from callsheet.media.room import open_media
 from callsheet.media.storage import Storage, open_storage
 from callsheet.media.storage.owner import KEY, StorageOwner, mark, read_owner
 from callsheet.plumbing.database.databases import open_databases
@@ -23,6 +22,7 @@ from tests.support.jobs.core import Core, Member
 from tests.support.media.media_harness import SECRET, MediaHarness
 from tests.support.media.seaweedfs import S3Server
 from tests.support.programs.commands import Callsheet
+from tests.support.rooms import media_room
 
 _numbers = itertools.count(1)
 
@@ -43,14 +43,14 @@ def chosen(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 async def media(chosen: Settings, core: Core, ann: Member) -> AsyncIterator[MediaHarness]:
     owner = StorageOwner(core.databases)
     storage = open_storage(chosen, SECRET, owner)
-    yield MediaHarness(core, open_media(core.databases, storage, chosen, SECRET, owner), ann)
+    yield MediaHarness(core, media_room(core.databases, storage, chosen, SECRET, owner), ann)
     await storage.close()
 
 
 @pytest.fixture
 async def elsewhere(chosen: Settings) -> AsyncIterator[Storage]:
     """The same storage as another installation has it."""
-    storage = open_storage(chosen, SECRET)
+    storage = open_storage(chosen, SECRET, None)
     yield storage
     await storage.close()
 

@@ -16,7 +16,6 @@ from callsheet.dispatch.facts import JobCycle
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
-from callsheet.jobs.room import open_jobs
 from callsheet.jobs.submit.active_limits import ActiveLimits, counted_as
 from callsheet.jobs.submit.new_jobs import NewTask
 from callsheet.jobs.submit.submission import SubmittedJob
@@ -27,6 +26,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, NotFound, TooManyActiveJobs
 from callsheet.wire.operate.quotas import ChangeQuotas
 from tests.support.jobs.core import Core, Member, job_ids, open_core
+from tests.support.rooms import jobs_room
 
 POOLS = pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
 
@@ -113,7 +113,7 @@ async def test_fifty_submits_with_different_keys_and_a_cap_of_five_make_five_job
 
 async def test_effect_jobs_tasks_and_typed_jobs_are_counted_apart(shared_databases: Databases) -> None:
     core = await open_core(shared_databases).prepare()
-    core.room = open_jobs(shared_databases, lambda *_: None, JobSettings(), ActiveLimits(1, 2, 3, 4))
+    core.room = jobs_room(shared_databases, JobSettings(), limits=ActiveLimits(1, 2, 3, 4))
     ann = await core.member("pool_1")
     kinds = {
         "jobs.active_per_user": (1, {"kind": "effect"}),

@@ -20,7 +20,7 @@ HALF_OPEN = """INSERT INTO provider_breakers (provider, failures, open_until, pa
 
 
 def breakers(core: Core) -> Breakers:
-    return Breakers(core.databases, WebhookSettings(), lambda *message: None, CallMetrics())
+    return Breakers(core.databases, WebhookSettings(), lambda *message: None, CallMetrics(), lambda provider: None)
 
 
 async def leased(race: Race, core: Core) -> Call:

@@ -65,7 +65,13 @@ async def voters(race: Race, tmp_path: Path) -> AsyncIterator[TwoVoters]:
     ):
         pools, cancellation = lambda: race.one.databases.pools, race.one.room.cancellation
         collector = Collector(
-            pools, first.room.files, cancellation, PipelineSettings(), OpenJobs(), collected=lambda: None
+            pools,
+            first.room.files,
+            cancellation,
+            PipelineSettings(),
+            OpenJobs(),
+            collected=lambda: None,
+            observe=lambda status, seconds: None,
         )
         one, two = Voter.open(race.one, first, tree), Voter.open(race.two, second, tree)
         yield TwoVoters(race, tree, one, two, first, collector)

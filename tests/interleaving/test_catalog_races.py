@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.catalog.room import CatalogRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
@@ -23,6 +23,7 @@ from callsheet.wire.effects import CreateEffect, UpdateEffect
 from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound, WrongState
 from tests.support.http.catalog_api import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
 from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
+from tests.support.rooms import catalog_room
 
 ACTOR = "operator"
 LARGEST = 1_000_000
@@ -39,7 +40,7 @@ async def opened(databases: Databases, directory: Path) -> AsyncIterator[tuple[C
     storage = LocalStorage(
         directory, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=LARGEST
     )
-    yield open_catalog(databases, storage, LARGEST, b"s" * 32), storage
+    yield catalog_room(databases, storage, LARGEST), storage
     await storage.close()
 
 

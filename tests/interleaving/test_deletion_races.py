@@ -27,7 +27,7 @@ FAILED = [*STARTED, "processing>failed"]
 
 @pytest.fixture
 def deletion(race: Race, tmp_path: Path) -> JobDeletion:
-    storage = open_storage(Settings.model_validate({"home": tmp_path}), SECRET)
+    storage = open_storage(Settings.model_validate({"home": tmp_path}), SECRET, None)
     return JobDeletion(race.two.databases, Deletion(storage, "local"), Journal(lambda *_: None))
 
 

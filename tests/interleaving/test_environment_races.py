@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.catalog.engines.environments import forget_unused
-from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.catalog.room import CatalogRoom
 from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow
@@ -17,6 +17,7 @@ from callsheet.wire.worker.environment import Environment
 from tests.support.http.fleet_api import bearer, join, registry
 from tests.support.jobs.race import Race
 from tests.support.jobs.race_control import open_transaction, start_blocked
+from tests.support.rooms import catalog_room
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet environments', 0))"
 GRAPH = {"2": {"class_type": "SaveImage", "inputs": {"images": "none"}}}
@@ -43,7 +44,7 @@ async def catalog_and_fleet(race: Race, tmp_path: Path) -> AsyncIterator[Catalog
     storage = LocalStorage(
         tmp_path, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=1_000_000
     )
-    catalog = open_catalog(race.one.databases, storage, 1_000_000, b"s" * 32)
+    catalog = catalog_room(race.one.databases, storage, 1_000_000)
     request = CreateWorkflow(slug="raced", name="Raced", graph=GRAPH, output_node_id="2")
     workflow = await catalog.workflows.create(request, "operator")
     yield CatalogAndFleet(race, catalog, registry(race.two.databases, race.two.room.leases), workflow.id)

@@ -10,8 +10,10 @@ import pytest
 from callsheet.identity.access.keys import Keys, hash_secret
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.links.links import replace_password
 from callsheet.plumbing.database.databases import Databases
+from callsheet.settings import QuotaSettings
 from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest
 from tests.support.http.accounts import People, Person
@@ -24,7 +26,9 @@ LOCK = "SELECT 1 FROM users WHERE id = $1 FOR UPDATE"
 
 @pytest.fixture
 async def ann(shared_databases: Databases) -> Person:
-    person = await People(Accounts(shared_databases, Passwords()), Keys(shared_databases)).user()
+    person = await People(
+        Accounts(shared_databases, Passwords()), Keys(shared_databases, Quotas(shared_databases, QuotaSettings()))
+    ).user()
     async with shared_databases.central.connection() as connection:
         await connection.execute(
             "INSERT INTO browser_sessions (id_hash, user_id, expires_at) VALUES ($1, $2, now() + interval '1 day')",
@@ -35,7 +39,9 @@ async def ann(shared_databases: Databases) -> Person:
 
 
 def create(databases: Databases, person: Person) -> Any:
-    return Keys(databases).create_own(person.user.id, f"{SESSION}{person.user.id}", REQUEST)
+    return Keys(databases, Quotas(databases, QuotaSettings())).create_own(
+        person.user.id, f"{SESSION}{person.user.id}", REQUEST
+    )
 
 
 async def change(databases: Databases, person: Person, password_hash: str) -> None:

@@ -13,7 +13,9 @@ from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
 from callsheet.identity.accounts.management import UserManagement
 from callsheet.identity.accounts.managers import COMMAND_LINE
+from callsheet.identity.accounts.quotas import Quotas
 from callsheet.plumbing.database.databases import Databases
+from callsheet.settings import QuotaSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import WrongState
 from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest
@@ -37,7 +39,7 @@ OPERATORS = """
 
 
 def people_of(databases: Databases) -> People:
-    return People(Accounts(databases, Passwords()), Keys(databases))
+    return People(Accounts(databases, Passwords()), Keys(databases, Quotas(databases, QuotaSettings())))
 
 
 async def operators(databases: Databases) -> set[object]:
@@ -50,7 +52,7 @@ async def test_the_last_operator_stays(shared_databases: Databases, change: str)
     people = people_of(shared_databases)
     last = await people.admin()
     gone = await people.admin()
-    management = UserManagement(shared_databases, Keys(shared_databases))
+    management = UserManagement(shared_databases, Keys(shared_databases, Quotas(shared_databases, QuotaSettings())))
     await management.disable(COMMAND_LINE, gone.user.id)
     with pytest.raises(WrongState, match="Make another user an operator first"):
         await CHANGES[change](management, last)
@@ -67,8 +69,8 @@ async def test_one_of_two_operators_who_disable_each_other_stays(
 ) -> None:
     people = people_of(shared_databases)
     ann, bob = await people.admin(), await people.admin()
-    one = UserManagement(shared_databases, Keys(shared_databases))
-    two = UserManagement(other_databases, Keys(other_databases))
+    one = UserManagement(shared_databases, Keys(shared_databases, Quotas(shared_databases, QuotaSettings())))
+    two = UserManagement(other_databases, Keys(other_databases, Quotas(other_databases, QuotaSettings())))
     # Both have started before either has changed anything.
     async with open_transaction(other_databases.central, "SELECT 1 FROM users WHERE role = 'operator' FOR UPDATE"):
         tasks = await start_blocked(

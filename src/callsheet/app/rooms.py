@@ -132,7 +132,7 @@ class Rooms:
         from callsheet.media.room import open_media
 
         return open_media(
-            self.databases, self.storage, self.settings, self.secret, self.storage_owner, self.accounts.quotas
+            self.databases, self.storage, self.settings, self.secret, self.storage_owner, self.storage_usage
         )
 
     @cached_property
@@ -142,10 +142,9 @@ class Rooms:
         return open_catalog(
             self.databases,
             self.storage,
-            self.settings.storage.max_upload_bytes,
-            self.secret,
             self.storage_owner,
-            self.settings.jobs.lifetime_seconds,
+            self.settings,
+            self.media.preview_urls,
             self.media.free_space.require_for,
         )
 
@@ -166,12 +165,13 @@ class Rooms:
             self.databases,
             self.notifier.notify,
             self.settings.jobs,
-            ActiveLimits.from_settings(self.settings),
-            self.accounts.quotas,
-            ExpiredLeases(self.databases).record,
-            self.dispatch,
-            self.media.free_space.require,
-            with_product,
+            dispatch=self.dispatch,
+            routing=self.accounts.routing,
+            limits=ActiveLimits.from_settings(self.settings),
+            usage=self.storage_usage,
+            require_space=self.media.free_space.require,
+            reaped=ExpiredLeases(self.databases).record,
+            stored=with_product,
         )
 
     @cached_property
@@ -270,7 +270,7 @@ class Rooms:
     def library(self) -> LibraryRoom:
         from callsheet.library.room import open_library
 
-        return open_library(self.databases, self.catalog, self.media, self.jobs, self.settings)
+        return open_library(self.databases, self.catalog, self.media, self.jobs, self.jobs_api.reader, self.settings)
 
     @cached_property
     def wallet(self) -> WalletRoom:
@@ -294,14 +294,14 @@ class Rooms:
     def all_jobs(self) -> AllJobsRoom:
         from callsheet.operate.all_jobs.room import open_all_jobs
 
-        return open_all_jobs(self.databases, self.catalog.effects, self.jobs)
+        return open_all_jobs(self.databases, self.catalog.effects, self.jobs, self.jobs_api.dispatches)
 
     @cached_property
     def alerts(self) -> AlertsRoom:
         from callsheet.operate.alerts.room import open_alerts
 
         overview = self.overview_of((*self._process_loops, *_loops_of(self._watched)))
-        return open_alerts(self.databases, self.settings, self.identity.links.mails, self.fleet, self.media, overview)
+        return open_alerts(self.databases, self.settings, self.identity.links, self.fleet, self.media, overview)
 
     def overview_of(self, loops: Sequence[Loop]) -> FleetOverview:
         from callsheet.fleet.operate.metrics import FleetOverview

@@ -25,7 +25,7 @@ class DeletedAssets(Loop):
     interval_seconds = 600.0
     batch = 20
 
-    def __init__(self, databases: Databases, storage: Storage, kept_seconds: int, owner: StorageOwner | None = None):
+    def __init__(self, databases: Databases, storage: Storage, kept_seconds: int, owner: StorageOwner):
         super().__init__()
         self._owner = owner
         self._databases = databases
@@ -53,10 +53,9 @@ class DeletedAssets(Loop):
         An alert shows that.
         """
         try:
-            if self._owner is not None:
-                await self._owner.require(self._storage)
+            await self._owner.require(self._storage)
         except Unavailable:
-            if self._owner is None or self._owner.problem is None:
+            if self._owner.problem is None:
                 raise
             return False
         return True

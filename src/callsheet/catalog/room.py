@@ -31,8 +31,8 @@ from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.room import Room
+from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,12 @@ class CatalogRoom(Room):
 def open_catalog(
     databases: Databases,
     storage: Storage,
-    max_upload_bytes: int,
-    secret: Master,
-    owner: StorageOwner | None = None,
-    job_lifetime_seconds: int = 86_400,
-    require_space: Callable[[int], None] = lambda _: None,
+    owner: StorageOwner,
+    settings: Settings,
+    preview_urls: PreviewUrls,
+    require_space: Callable[[int], None],
 ) -> CatalogRoom:
-    """Builds the room. Without `owner`, files in storage are deleted without a check of their owner."""
-    preview_urls = PreviewUrls(secret)
+    """Opens the room. `require_space` refuses an upload of a size that the disk has no room for."""
     graphs = GraphStore(storage)
     workflows = Workflows(databases, graphs)
     return CatalogRoom(
@@ -73,9 +71,9 @@ def open_catalog(
         effects=Effects(databases, storage, preview_urls),
         effect_previews=EffectPreviews(databases, storage, preview_urls),
         image_effects=ImageEffects(databases, graphs, preview_urls),
-        assets=Assets(databases, storage, max_upload_bytes, require_space),
+        assets=Assets(databases, storage, settings.storage.max_upload_bytes, require_space),
         payloads=Payloads(databases, graphs),
-        deleted_assets=DeletedAssets(databases, storage, job_lifetime_seconds, owner),
+        deleted_assets=DeletedAssets(databases, storage, settings.jobs.lifetime_seconds, owner),
         engines=EngineRegister(databases),
     )
 

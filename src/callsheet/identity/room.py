@@ -45,6 +45,7 @@ class AccountLinks:
 
     invitations: Invitations
     resets: PasswordResets
+    mailer: Mailer
     mails: MailSender
 
 
@@ -77,6 +78,7 @@ class IdentityRoom(Room):
     usage: KeyUsage
     sweeper: SessionSweeper
     quotas: Quotas
+    routing: TenantRouting
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -114,6 +116,7 @@ def open_identity(databases: Databases, settings: Settings, secret: Master, acco
         usage=usage,
         sweeper=SessionSweeper(databases, settings.identity),
         quotas=accounts.quotas,
+        routing=accounts.routing,
     )
 
 
@@ -123,6 +126,7 @@ def open_links(databases: Databases, settings: Settings, passwords: Passwords, a
     return AccountLinks(
         invitations=Invitations(databases, passwords, mailer, links, settings, wake=mails.wake),
         resets=PasswordResets(databases, passwords, attempts, mailer, links, settings, wake=mails.wake),
+        mailer=mailer,
         mails=mails,
     )
 

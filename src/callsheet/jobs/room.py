@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from prometheus_client.registry import Collector
 
 from callsheet.dispatch.operate.tenant_weight_routes import tenant_weight_router
-from callsheet.dispatch.room import DispatchRoom, open_dispatch
+from callsheet.dispatch.room import DispatchRoom
 from callsheet.identity.access.credentials import CREDENTIALS_CHANNEL
-from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
-from callsheet.jobs.lease.leases import Leases, Stored, only_result
+from callsheet.jobs.lease.leases import Leases, Stored
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressSweeper
 from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.lease.restarts import Restarts
@@ -48,7 +47,7 @@ from callsheet.plumbing.database.notify import Listener, Notify
 from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.metrics import ReconcilerMetrics
 from callsheet.plumbing.room import Room
-from callsheet.settings import JobSettings, QuotaSettings
+from callsheet.settings import JobSettings
 from callsheet.toolbox.loops import Loop
 
 
@@ -71,7 +70,6 @@ class JobsRoom(Room):
     feeds: Feeds
     progress: JobProgressWriter
     progress_sweeper: ProgressSweeper
-    # None if the settings keep events forever.
     retention: EventRetention
 
     @property
@@ -95,25 +93,20 @@ def open_jobs(
     databases: Databases,
     notify: Notify,
     settings: JobSettings,
-    limits: ActiveLimits | None = None,
-    quotas: Quotas | None = None,
-    reaped: Reaped | None = None,
-    dispatch: DispatchRoom | None = None,
-    require_space: RequireSpace = lambda: None,
-    stored: Stored = only_result,
+    *,
+    dispatch: DispatchRoom,
+    routing: TenantRouting,
+    limits: ActiveLimits,
+    usage: StorageUsage,
+    require_space: RequireSpace,
+    reaped: Reaped,
+    stored: Stored,
 ) -> JobsRoom:
-    """Builds the room. `limits`: the limits of active jobs per user. Default: the limit of effect jobs for every kind.
-
-    `reaped` is called for each lease that the reaper took from a worker. `dispatch`: the queue. Default: a new queue.
-
-    `require_space` refuses new work while a disk has too little free space. Default: nothing is refused. `stored` makes
-    what a completed job stores. Default: its result alone.
+    """Opens the room. `limits`: the limits of active jobs per user. `require_space` refuses new work while a disk has
+    too little free space. `reaped` is called for each lease that the reaper took from a worker. `stored` makes what a
+    completed job stores.
     """
-    limits = limits or ActiveLimits.same(settings.active_per_user)
-    usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))
-    dispatch = dispatch or open_dispatch(databases.central, notify, settings)
     queue = dispatch.queue
-    routing = TenantRouting(databases)
     journal = Journal(notify)
     transitions = Transitions(routing, journal)
     relay = Relay(lambda: databases.pools, queue, routing, transitions)
@@ -152,6 +145,8 @@ class JobsApi:
     presenter: Presenter
     streams: Streams
     waits: ExpectedWaits
+    operations: JobOperations
+    dispatches: DispatchOperations
 
 
 def open_jobs_api(
@@ -167,11 +162,22 @@ def open_jobs_api(
     paused providers.
     """
     reader = JobReader(databases)
+    presenter = Presenter(jobs.routing, jobs.dispatch.positions, media.files, capacity_of, gate)
     return JobsApi(
         reader=reader,
-        presenter=Presenter(jobs.routing, jobs.dispatch.positions, media.files, capacity_of, gate),
+        presenter=presenter,
         streams=Streams(jobs.feeds, reader, identity.authentication, settings.streams_per_user),
         waits=ExpectedWaits(jobs.dispatch.positions, capacity_of, gate),
+        operations=JobOperations(
+            lambda: databases.pools,
+            jobs.routing,
+            jobs.dispatch.lists,
+            jobs.cancellation,
+            jobs.retries,
+            presenter,
+            identity.audit,
+        ),
+        dispatches=DispatchOperations(jobs.dispatch, jobs.leases, jobs.cancellation, jobs.transitions, identity.audit),
     )
 
 
@@ -184,25 +190,8 @@ def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: I
         job_router(jobs, api.reader, api.presenter, authentication),
         tenant_weight_router(jobs.dispatch.tenant_weights, authentication),
         ready_job_router(jobs, api.presenter, identity.accounts, identity.audit, authentication),
-        *_operations(databases, jobs, api, identity),
-    ]
-
-
-def _operations(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: IdentityRoom) -> list[Router]:
-    audit, authentication = identity.audit, identity.authentication
-    of_jobs = JobOperations(
-        lambda: databases.pools,
-        jobs.routing,
-        jobs.dispatch.lists,
-        jobs.cancellation,
-        jobs.retries,
-        api.presenter,
-        audit,
-    )
-    of_dispatches = DispatchOperations(jobs.dispatch, jobs.leases, jobs.cancellation, jobs.transitions, audit)
-    return [
-        admin_job_router(of_jobs, identity.accounts, authentication),
-        job_by_id_router(of_jobs, authentication),
-        waterfall_router(JobHistory(databases.central, jobs.routing, api.presenter), of_jobs, authentication),
-        dispatch_router(of_dispatches, jobs.dispatch, authentication),
+        admin_job_router(api.operations, identity.accounts, authentication),
+        job_by_id_router(api.operations, authentication),
+        waterfall_router(JobHistory(databases.central, jobs.routing, api.presenter), api.operations, authentication),
+        dispatch_router(api.dispatches, jobs.dispatch, authentication),
     ]

@@ -41,9 +41,13 @@ class LibraryRoom(Room):
 
 
 def open_library(
-    databases: Databases, catalog: CatalogRoom, media: MediaRoom, jobs: JobsRoom, settings: Settings
+    databases: Databases,
+    catalog: CatalogRoom,
+    media: MediaRoom,
+    jobs: JobsRoom,
+    reader: JobReader,
+    settings: Settings,
 ) -> LibraryRoom:
-    reader = JobReader(databases)
     deletion = JobDeletion(databases, media.deletion, jobs.journal)
     openings = Openings(databases)
     return LibraryRoom(

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from prometheus_client.registry import Collector
 
-from callsheet.identity.accounts.quotas import Quotas
-from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
@@ -46,7 +44,7 @@ class MediaRoom(Room):
     sweeper: MediaSweeper
     retention: Retention | None
     storage_sweeper: StorageSweeper | None
-    owner: StorageOwner | None
+    owner: StorageOwner
     usage: StorageUsage
     free_space: FreeSpace
 
@@ -65,13 +63,12 @@ def open_media(
     storage: Storage,
     settings: Settings,
     secret: Master,
-    owner: StorageOwner | None = None,
-    quotas: Quotas | None = None,
+    owner: StorageOwner,
+    usage: StorageUsage,
 ) -> MediaRoom:
     """Builds the room. `owner`: the guard that the storage was opened with."""
     preview_urls = PreviewUrls(secret)
     files = Files(databases, storage, settings, preview_urls)
-    usage = StorageUsage(databases, quotas or Quotas(databases, settings.quotas))
     free_space = FreeSpace(settings)
     uploads = Uploads(files, usage, free_space)
     deletion = Deletion(storage, files.disk)
@@ -94,7 +91,7 @@ def open_media(
 
 def media_routers(media: MediaRoom, identity: IdentityRoom) -> list[Router]:
     authentication, storage = identity.authentication, media.files.storage
-    awaited = AwaitedUploads(TenantRouting(media.files.databases))
+    awaited = AwaitedUploads(identity.routing)
     return [
         # Other storage backends serve their objects themselves.
         *([storage_router(storage, awaited)] if isinstance(storage, LocalStorage) else []),

@@ -86,7 +86,7 @@ class MediaSweeper(Loop):
         pools: Callable[[], Sequence[Database]],
         storage: Storage,
         settings: Settings,
-        owner: StorageOwner | None = None,
+        owner: StorageOwner,
     ):
         super().__init__()
         self._owner = owner
@@ -105,8 +105,6 @@ class MediaSweeper(Loop):
         """Whether objects may be deleted. This is checked even if nothing is due: storage must be marked before the
         installation is copied.
         """
-        if self._owner is None:
-            return True
         try:
             await self._owner.require(self._storage)
         except Unavailable:

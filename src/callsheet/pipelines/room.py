@@ -84,9 +84,9 @@ def open_pipelines(
     media: MediaRoom,
     jobs: JobsRoom,
     settings: PipelineSettings,
-    tasks: TaskPlans | None = None,
+    tasks: TaskPlans,
 ) -> PipelinesRoom:
-    """Builds the room. `tasks` makes the jobs of steps that are actors; without it, such steps are refused."""
+    """Opens the room. `tasks` makes the jobs of steps that are actors."""
     step_jobs = StepJobs(catalog, tasks)
     open_jobs, run_metrics = OpenJobs(), RunMetrics()
     scheduler = RunScheduler(

@@ -45,7 +45,7 @@ def open_tasks(
     providers: ActorRegistry,
     settings: TaskSettings,
     runner: Runner | None,
-    gate: ProviderGate | None = None,
+    gate: ProviderGate,
 ) -> TasksRoom:
     """Builds the room. `gate` decides whether a provider may be called. `runner` runs synchronous tasks in this
     process.

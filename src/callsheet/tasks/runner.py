@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from uuid import UUID
 
 from callsheet.jobs.lease.outcomes import StartedLease
-from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate, ProviderPaused
+from callsheet.jobs.lease.provider_gate import ProviderGate, ProviderPaused
 from callsheet.jobs.machine.rows import WholeJob
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.show.reader import find_job
@@ -48,11 +48,11 @@ class SynchronousTasks:
         runner: Runner | None,
         max_running: int,
         wait_seconds: float,
-        gate: ProviderGate | None = None,
+        gate: ProviderGate,
     ):
         self._room = room
         self._runner = runner
-        self._gate = gate or EveryProvider()
+        self._gate = gate
         self._max_running = max_running
         self._taken = 0
         self.wait_seconds = wait_seconds

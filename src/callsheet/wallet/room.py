@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
@@ -40,6 +39,6 @@ def wallet_routers(
     authentication = identity.authentication
     return [
         wallet_router(databases, authentication),
-        admin_wallet_router(TenantRouting(databases), identity.accounts, identity.audit, authentication, changed),
+        admin_wallet_router(identity.routing, identity.accounts, identity.audit, authentication, changed),
         ledger_audit_router(wallet.audits, authentication),
     ]

@@ -90,7 +90,7 @@ class Breakers:
         settings: WebhookSettings,
         notify: Notify,
         metrics: CallMetrics,
-        is_back: Callable[[str], None] = lambda provider: None,
+        is_back: Callable[[str], None],
     ):
         self._databases = databases
         self._limits = BreakerLimits(

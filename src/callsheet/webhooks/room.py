@@ -19,7 +19,7 @@ from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.room import Room
 from callsheet.providers.media import Finish, MediaProvider, WebhookProvider
 from callsheet.settings import Settings
-from callsheet.toolbox.clock import Clock, SystemClock
+from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.http.client import GuardedClient
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
@@ -72,8 +72,7 @@ def open_webhooks(
     settings: Settings,
     secret: Master,
     media: Mapping[str, MediaProvider],
-    others: Iterable[str] = (),
-    clock: Clock | None = None,
+    others: Iterable[str],
 ) -> WebhooksRoom:
     """`others`: providers without media, whose calls end with their response."""
     finishes = dict.fromkeys(others, Finish.SYNC)
@@ -104,7 +103,7 @@ def open_webhooks(
     return WebhooksRoom(
         gate=CallGate(databases, breakers, urls, finishes, chosen.first_poll_seconds, calls.wake),
         breakers=breakers,
-        callbacks=Callbacks(databases, called_back, urls, jobs.progress, metrics, clock or SystemClock(), calls.wake),
+        callbacks=Callbacks(databases, called_back, urls, jobs.progress, metrics, SystemClock(), calls.wake),
         operations=ProviderOperations(databases, breakers, worklist, finishes),
         calls=calls,
         watch=ProviderWatch(breakers, finishes),

@@ -17,6 +17,7 @@ from callsheet.identity.links.mail import Mailer
 from callsheet.identity.links.mail_sender import MailSender
 from callsheet.media.free_space import FreeSpace
 from callsheet.media.storage import Storage
+from callsheet.media.storage.owner import StorageOwner
 from callsheet.operate.alerts.current import CurrentAlerts
 from callsheet.operate.alerts.keeper import AlertKeeper
 from callsheet.plumbing.database.replication_watch import ReplicationWatch
@@ -43,7 +44,7 @@ class AlertChecks:
             FleetCapacity(core.databases),
             MailSender(core.databases, Mailer(settings.mail), Links(settings)),
             storage,
-            None,
+            StorageOwner(core.databases),
             FreeSpace(settings),
             ReplicationWatch(core.databases),
             settings,

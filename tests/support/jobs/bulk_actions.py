@@ -16,6 +16,8 @@ from uuid import UUID
 
 from callsheet.catalog.effects import Effects
 from callsheet.identity.access.principal import Principal
+from callsheet.identity.audit_log import AuditLog
+from callsheet.jobs.operate.operations import DispatchOperations
 from callsheet.operate.all_jobs.room import AllJobsRoom, open_all_jobs
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.identity import Role
@@ -34,7 +36,11 @@ class BulkHarness:
     def of(cls, core: Core) -> BulkHarness:
         # Filters by effect read central only.
         effects = Effects(core.databases, cast("Any", None), cast("Any", None))
-        return cls(core, open_all_jobs(core.databases, effects, core.room))
+        jobs = core.room
+        dispatches = DispatchOperations(
+            jobs.dispatch, jobs.leases, jobs.cancellation, jobs.transitions, AuditLog(core.databases)
+        )
+        return cls(core, open_all_jobs(core.databases, effects, jobs, dispatches))
 
     async def start(self, action: str, priority: int | None = None, **wanted: Any) -> BulkAction:
         body = StartBulkAction.model_validate({"action": action, "priority": priority, "filter": wanted})

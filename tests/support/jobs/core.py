@@ -24,18 +24,18 @@ from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, ReportOutcome, StartedLease
 from callsheet.jobs.machine.transition_requests import JobOutputFile
-from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Notify
 from callsheet.settings import JobSettings
-from callsheet.tasks.scraped_products import with_product
 from callsheet.toolbox.ids import uuid7
 from callsheet.wallet.ledger import credit
 from callsheet.wire.jobs import Job
 from tests.support.jobs.invariants import drained, violations
+from tests.support.rooms import jobs_room
 
 Row = Mapping[str, Any]
 _numbers = itertools.count(1)
@@ -279,7 +279,7 @@ def open_core(databases: Databases, notify: Notify | None = None, **settings: An
     notifications: list[tuple[str, str]] = []
     record = notify or (lambda *message: notifications.append(message))
     chosen = JobSettings(**{"submits_per_minute": None, **settings})
-    return Core(databases, open_jobs(databases, record, chosen, stored=with_product), notifications)
+    return Core(databases, jobs_room(databases, chosen, notify=record), notifications)
 
 
 def report(started: StartedLease, worker: str | None = None) -> LeaseReport:

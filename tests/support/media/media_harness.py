@@ -23,7 +23,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.media.deletion import OwnerOfMedia
-from callsheet.media.room import MediaRoom, open_media
+from callsheet.media.room import MediaRoom
 from callsheet.media.storage import LocalStorage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.media.uploads import AwaitedUploads
@@ -34,6 +34,7 @@ from callsheet.wire.identity import Role
 from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, Video
 from tests.support.http.media_api import CLIP
 from tests.support.jobs.core import Core, Member
+from tests.support.rooms import media_room
 
 SECRET = b"a secret of at least thirty-two bytes"
 # Later than every grace period and every hold.
@@ -117,8 +118,8 @@ async def open_media_harness(
     No previews are made unless `previews` is set."""
     chosen = {"previews": False, **media}
     settings = Settings.model_validate({"home": home, "storage": storage or {}, "media": chosen})
-    opened = open_storage(settings, SECRET)
-    yield MediaHarness(core, open_media(core.databases, opened, settings, SECRET), ann)
+    opened = open_storage(settings, SECRET, None)
+    yield MediaHarness(core, media_room(core.databases, opened, settings, SECRET), ann)
     await opened.close()
 
 

@@ -18,6 +18,7 @@ from callsheet.settings import TaskSettings
 from callsheet.tasks.room import open_tasks
 from tests.support.http.actor_harness import ScriptedActor
 from tests.support.pipelines.pipeline_harness import PipelineHarness
+from tests.support.rooms import EveryProvider
 
 
 async def with_actors(
@@ -27,7 +28,9 @@ async def with_actors(
     actors = {actor.name: actor for actor in given}
     core = pipelines.core
     effects = EffectJobs(core.databases, pipelines.catalog, pipelines.media.room.files, core.room.submission)
-    tasks = open_tasks(core.databases, core.room, effects, ActorRegistry(actors, {}), TaskSettings(costs=costs), None)
+    tasks = open_tasks(
+        core.databases, core.room, effects, ActorRegistry(actors, {}), TaskSettings(costs=costs), None, EveryProvider()
+    )
     await tasks.actors.keep()
     room = open_pipelines(
         core.databases, pipelines.catalog, pipelines.media.room, core.room, pipelines.room.settings, tasks.for_runs

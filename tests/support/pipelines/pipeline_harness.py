@@ -16,18 +16,19 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.catalog.room import CatalogRoom
 from callsheet.dispatch.facts import Criteria
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.machine.transition_requests import JobOutputFile
-from callsheet.pipelines.room import PipelinesRoom, open_pipelines
+from callsheet.pipelines.room import PipelinesRoom
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import CreateWorkflow
 from callsheet.wire.effects import CreateEffect
 from callsheet.wire.pipelines.pipelines import CreatePipeline, CreateRun, Pipeline, Run
 from tests.support.jobs.core import Core, Member, Row, report
-from tests.support.media.media_harness import SECRET, MediaHarness, principal_of
+from tests.support.media.media_harness import MediaHarness, principal_of
+from tests.support.rooms import catalog_room, pipelines_room
 
 _numbers = itertools.count(1)
 PNG = b"\x89PNG\r\n\x1a\n a picture"
@@ -199,6 +200,6 @@ class PipelineHarness:
 def open_pipeline_harness(core: Core, ann: Member, media: MediaHarness, **settings: Any) -> PipelineHarness:
     """Open two, each with its own databases, for two control planes."""
     storage = media.room.files.storage
-    catalog = open_catalog(core.databases, storage, 10**9, SECRET)
-    room = open_pipelines(core.databases, catalog, media.room, core.room, PipelineSettings(**settings))
+    catalog = catalog_room(core.databases, storage)
+    room = pipelines_room(core.databases, catalog, media.room, core.room, PipelineSettings(**settings))
     return PipelineHarness(core, ann, media, catalog, room)

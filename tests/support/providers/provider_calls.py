@@ -31,12 +31,13 @@ from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
 from callsheet.providers.registry import ActorRegistry, open_registry
 from callsheet.settings import Settings
-from callsheet.webhooks.room import WebhooksRoom, open_webhooks
+from callsheet.webhooks.room import WebhooksRoom
 from callsheet.wire.errors import Refusal
 from callsheet.wire.worker.protocol import CallbackAddress
 from tests.support.jobs.core import Core, Member, Row, report
 from tests.support.providers.provider_services import LOCAL, service_settings
 from tests.support.providers.replicate_server import ReplicateServer, Scenario, signed_headers
+from tests.support.rooms import webhooks_room
 
 SECRET = b"a secret of at least thirty-two bytes"
 PROVIDER = "replicate"
@@ -226,16 +227,16 @@ async def open_call_harness(
 ) -> AsyncIterator[CallHarness]:
     """Open two over the same home for two control planes."""
     settings = call_settings(home, server, **webhooks)
-    storage = open_storage(settings, SECRET)
+    storage = open_storage(settings, SECRET, None)
     registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
-    room = open_webhooks(
+    room = webhooks_room(
         core.databases,
         storage,
         core.room,
-        lambda *message: core.notifications.append(message),
         settings,
-        SECRET,
         registry.media,
+        lambda *message: core.notifications.append(message),
+        SECRET,
     )
     try:
         yield CallHarness(core, room, storage, registry, server, ann)

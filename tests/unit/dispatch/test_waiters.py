@@ -12,6 +12,7 @@ from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
 from callsheet.jobs.lease.long_poll import LongPoll
 from callsheet.jobs.lease.outcomes import StartedLease
 from callsheet.jobs.lease.start import Starter
+from tests.support.rooms import EveryProvider
 
 GPU = Criteria((1, 2))
 OTHER = Criteria((3,))
@@ -157,7 +158,7 @@ async def test_work_that_arrives_between_an_empty_lease_and_the_wait_is_not_miss
             return None
 
     jobs_api = RecordingStarter()
-    assert await LongPoll(jobs_api, waiters).next_job(GPU, "worker", 0.05) is None
+    assert await LongPoll(jobs_api, waiters, EveryProvider()).next_job(GPU, "worker", 0.05) is None
     assert jobs_api.requests == 2
     assert len(waiters) == 0
 

@@ -315,7 +315,7 @@ async def _storage(settings: Settings) -> AsyncIterator[Storage]:
     from callsheet.media.storage import open_storage
     from callsheet.plumbing.installation.secrets import master_secret
 
-    storage = open_storage(settings, master_secret(settings, create=False))
+    storage = open_storage(settings, master_secret(settings, create=False), None)
     try:
         yield storage
     finally:

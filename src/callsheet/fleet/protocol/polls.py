@@ -21,7 +21,7 @@ from callsheet.fleet.protocol.unnamed_leases import CONFIRM_SECONDS, UnnamedLeas
 from callsheet.fleet.registry.worker_log import Audit, Event
 from callsheet.jobs.lease.long_poll import LongPoll
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport, StartedLease
-from callsheet.jobs.lease.provider_gate import PAUSED, EveryProvider, ProviderGate, ProviderPaused
+from callsheet.jobs.lease.provider_gate import PAUSED, ProviderGate, ProviderPaused
 from callsheet.jobs.lease.start import NOT_TAKEN
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.http.long_requests import unless_client_disconnects
@@ -68,7 +68,7 @@ class WorkerPolls:
         warmth: Warmth,
         reports: PollReports,
         unnamed_leases: UnnamedLeases,
-        gate: ProviderGate | None = None,
+        gate: ProviderGate,
     ):
         self._authentication = authentication
         self._room = room
@@ -78,7 +78,7 @@ class WorkerPolls:
         self._warmth = warmth
         self._reports = reports
         self._unnamed = unnamed_leases
-        self._gate = gate or EveryProvider()
+        self._gate = gate
         self._long_poll = LongPoll(room.starter, room.dispatch.waiters, self._gate)
         # Open polls, by token. A client that gave up and polls again may have two.
         self._open_polls: dict[str | None, list[_OpenPoll]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from callsheet.dispatch.facts import DispatchState
@@ -23,7 +23,7 @@ from callsheet.fleet.registry.worker_log import Audit, Event, LeaseOutcome
 from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.lease.outcomes import Failure, LeaseEnded, LeaseReport, ReportOutcome
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressReport
-from callsheet.jobs.lease.provider_gate import CallReport, EveryProvider, ProviderGate
+from callsheet.jobs.lease.provider_gate import CallReport, ProviderGate
 from callsheet.jobs.lease.start import Starter
 from callsheet.jobs.machine.transition_requests import JobOutputFile
 from callsheet.plumbing.database.database import DATABASE_AWAY
@@ -61,7 +61,7 @@ class WorkerReports:
     refusals: EngineRefusals
     unnamed: UnnamedLeases
     disk: Literal["local", "s3"]
-    gate: ProviderGate = field(default_factory=EveryProvider)
+    gate: ProviderGate
 
     async def heartbeat(self, worker: WorkerPrincipal, request: HeartbeatRequest) -> HeartbeatResponse:
         outputs = request.outputs or []

@@ -16,7 +16,6 @@ from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import Connection, statements
-from callsheet.settings import QuotaSettings
 from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.logs import get_logger
@@ -77,10 +76,10 @@ class KeyToRevoke(NamedTuple):
 
 
 class Keys:
-    def __init__(self, databases: Databases, quotas: Quotas | None = None):
+    def __init__(self, databases: Databases, quotas: Quotas):
         self._databases = databases
         self._clock = SystemClock()
-        self._quotas = quotas or Quotas(databases, QuotaSettings())
+        self._quotas = quotas
 
     async def create(self, user_id: UUID, request: CreateKeyRequest, actor: str = OPERATOR) -> CreatedKey:
         """Creates a key of any user, for the command line. Routes use `create_own` and `UserManagement.create_key`."""

@@ -371,10 +371,6 @@ def worker_actor(worker_id: str) -> str:
     return f"{WORKER}{worker_id}"
 
 
-def only_result(kind: str, job_id: UUID, result: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"result": result}
-
-
 def retry_delay(attempts: int, failure: Failure) -> float:
     """Seconds before the next attempt: at least the provider's retry_after_seconds, up to a maximum, with jitter."""
     jittered = backoff_seconds(attempts, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)

@@ -9,15 +9,15 @@ from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.order.affinity import Cold
 from callsheet.dispatch.waiters import Waiters
 from callsheet.jobs.lease.outcomes import StartedLease
-from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
+from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.lease.start import Starter
 
 
 class LongPoll:
-    def __init__(self, starter: Starter, waiters: Waiters, gate: ProviderGate | None = None):
+    def __init__(self, starter: Starter, waiters: Waiters, gate: ProviderGate):
         self._starter = starter
         self._waiters = waiters
-        self._gate = gate or EveryProvider()
+        self._gate = gate
 
     async def next_job(
         self,

@@ -69,25 +69,3 @@ class ProviderGate(Protocol):
     async def record_stray(self, dispatch_id: int, provider_job_id: str) -> None:
         """Records a provider job that a worker reported after its lease had ended."""
         ...
-
-
-class EveryProvider:
-    """The gate of an installation that calls no providers. It admits every job."""
-
-    def narrowed(self, criteria: Criteria) -> Criteria:
-        return criteria
-
-    def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None:
-        return None
-
-    def concerns(self, provider: str) -> bool:
-        return False
-
-    async def admit(self, lease: Lease) -> CallbackAddress | None:
-        return None
-
-    async def record(self, report: CallReport) -> None:
-        return
-
-    async def record_stray(self, dispatch_id: int, provider_job_id: str) -> None:
-        return

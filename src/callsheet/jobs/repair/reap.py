@@ -37,7 +37,7 @@ class Reaper(Loop):
     name = "reaper"
     interval_seconds = 5.0
 
-    def __init__(self, queue: Queue, transitions: Transitions, restarts: Restarts, reaped: Reaped | None = None):
+    def __init__(self, queue: Queue, transitions: Transitions, restarts: Restarts, reaped: Reaped):
         super().__init__()
         self._queue = queue
         self._transitions = transitions
@@ -76,8 +76,7 @@ class Reaper(Loop):
             attempts=lease.attempts,
             max_attempts=lease.max_attempts,
         )
-        if self._reaped is not None:
-            await self._reaped(lease, status)
+        await self._reaped(lease, status)
 
     async def _close_if_ended(self, job: JobCycle) -> EndStatus | None:
         """Closes the dispatch of a job that has ended; returns how the job ended.

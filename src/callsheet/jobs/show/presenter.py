@@ -16,7 +16,7 @@ from callsheet.dispatch.facts import JobCycle
 from callsheet.dispatch.positions import Positions, QueuePosition
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.lease.progress import progress_of
-from callsheet.jobs.lease.provider_gate import EveryProvider, ProviderGate
+from callsheet.jobs.lease.provider_gate import ProviderGate
 from callsheet.jobs.show.outlook import NO_WORKERS, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.media.files import FileRow, Files, listed_files
 from callsheet.plumbing.database.database import Database
@@ -41,13 +41,13 @@ class Presenter:
         positions: Positions,
         files: Files,
         capacity_of: CapacityOf,
-        gate: ProviderGate | None = None,
+        gate: ProviderGate,
     ):
         self._routing = routing
         self._positions = positions
         self._files = files
         self._capacity_of = capacity_of
-        self._gate = gate or EveryProvider()
+        self._gate = gate
 
     async def one(self, tenant_id: UUID, job: AnyJob) -> AnyJob:
         [shown] = await self._shown(tenant_id, [job], with_previews=True)

@@ -52,10 +52,6 @@ class ActiveLimits:
     runs: int
 
     @classmethod
-    def same(cls, limit: int) -> ActiveLimits:
-        return cls(limit, limit, limit, limit)
-
-    @classmethod
     def from_settings(cls, settings: Settings) -> ActiveLimits:
         return cls(
             jobs=settings.jobs.active_per_user,

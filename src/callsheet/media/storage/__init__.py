@@ -11,8 +11,8 @@ from callsheet.toolbox.signing import Master
 __all__ = ["LocalStorage", "ObjectEntry", "ObjectInfo", "SignedRequest", "Storage", "open_storage"]
 
 
-def open_storage(settings: Settings, secret: Master, guard: DeletionGuard | None = None) -> Storage:
-    """`guard` is asked before anything is deleted."""
+def open_storage(settings: Settings, secret: Master, guard: DeletionGuard | None) -> Storage:
+    """`guard` is asked before anything is deleted. None for checks, which delete only what they wrote."""
     chosen, calls = settings.storage, StorageCalls(settings.storage.slow_seconds)
     if chosen.backend == "s3":
         # Imported here: who does not use S3 does not pay for its libraries in memory.

@@ -50,7 +50,7 @@ class CurrentAlerts:
         capacity: FleetCapacity,
         mails: MailSender,
         storage: Storage,
-        storage_owner: StorageOwner | None,
+        storage_owner: StorageOwner,
         free_space: FreeSpace,
         replication: ReplicationWatch,
         settings: Settings,
@@ -112,7 +112,7 @@ class CurrentAlerts:
                 unavailable_pools=self._databases.unavailable,
                 # Nothing can be written while writes wait: each process finds this itself.
                 database_servers=[each for each in self._replication.servers if each.replication.writes_wait],
-                storage_problem=self._storage_owner.problem if self._storage_owner else None,
+                storage_problem=self._storage_owner.problem,
                 storage_calls=self._storage.calls.figures(),
                 storage_place=self._storage.place,
                 slow_storage_seconds=self._storage.calls.slow_seconds,

@@ -11,8 +11,7 @@ from prometheus_client.registry import Collector
 from callsheet.fleet.operate.metrics import FleetOverview
 from callsheet.fleet.room import FleetRoom
 from callsheet.identity.access.authentication import Authentication
-from callsheet.identity.links.mail import Mailer
-from callsheet.identity.links.mail_sender import MailSender
+from callsheet.identity.room import AccountLinks
 from callsheet.media.room import MediaRoom
 from callsheet.operate.alerts.current import CurrentAlerts
 from callsheet.operate.alerts.keeper import AlertKeeper
@@ -46,7 +45,7 @@ class AlertsRoom(Room):
 def open_alerts(
     databases: Databases,
     settings: Settings,
-    mails: MailSender,
+    links: AccountLinks,
     fleet: FleetRoom,
     media: MediaRoom,
     overview: FleetOverview,
@@ -54,11 +53,11 @@ def open_alerts(
     """Opens the room. An alert is raised if a loop of `overview` fails."""
     storage, replication = media.files.storage, ReplicationWatch(databases)
     current = CurrentAlerts(
-        databases, overview, fleet.capacity, mails, storage, media.owner, media.free_space, replication, settings
+        databases, overview, fleet.capacity, links.mails, storage, media.owner, media.free_space, replication, settings
     )
     process = f"{socket.gethostname()}:{os.getpid()}"
     keeper = AlertKeeper(databases, current, settings.alerts, process, settings.public_url)
-    sender = AlertSender(databases, Mailer(settings.mail), settings.alerts)
+    sender = AlertSender(databases, links.mailer, settings.alerts)
     return AlertsRoom(keeper, sender, AlertMetrics(keeper), replication)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from callsheet.catalog.effects import Effects
 from callsheet.identity.access.authentication import Authentication
-from callsheet.identity.audit_log import AuditLog
 from callsheet.jobs.operate.operations import DispatchOperations
 from callsheet.jobs.room import JobsRoom
 from callsheet.operate.all_jobs.bulk_actions import BulkActions
@@ -35,11 +34,10 @@ class AllJobsRoom(Room):
         return (self.bulk_loop,)
 
 
-def open_all_jobs(databases: Databases, effects: Effects, jobs: JobsRoom) -> AllJobsRoom:
+def open_all_jobs(
+    databases: Databases, effects: Effects, jobs: JobsRoom, dispatches: DispatchOperations
+) -> AllJobsRoom:
     names = Names(databases, effects)
-    dispatches = DispatchOperations(
-        jobs.dispatch, jobs.leases, jobs.cancellation, jobs.transitions, AuditLog(databases)
-    )
     loop = BulkActionLoop(databases, names, jobs.retries, jobs.cancellation, dispatches)
     return AllJobsRoom(
         names=names,

@@ -215,7 +215,7 @@ async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[tuple[Migr
 
 
 async def _storage(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:
-    storage = open_storage(settings, master_secret(settings, create=False))
+    storage = open_storage(settings, master_secret(settings, create=False), None)
     is_local = settings.storage.backend == "local"
     try:
         try:

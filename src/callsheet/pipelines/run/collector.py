@@ -115,7 +115,7 @@ class Collector(Loop):
         settings: PipelineSettings,
         open_jobs: OpenJobs,
         collected: Callable[[], None],
-        observe: Callable[[str, float], None] = lambda status, seconds: None,
+        observe: Callable[[str, float], None],
     ):
         """`collected` is called when a run has a new choice, and `observe` with the outcome of each job and
         the seconds from its submit to its end."""

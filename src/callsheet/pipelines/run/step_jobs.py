@@ -20,7 +20,6 @@ from callsheet.media.task_files import PIPELINE
 from callsheet.pipelines.rows import ClaimedRun, StepRow
 from callsheet.pipelines.run.payload_placeholders import variables_in
 from callsheet.pipelines.run.task_steps import (
-    NoTasks,
     TaskPlans,
     TaskSteps,
     filled_payload,
@@ -76,10 +75,10 @@ class UnsuitableParent(Exception):
 
 
 class StepJobs:
-    def __init__(self, catalog: CatalogRoom, tasks: TaskPlans | None = None):
-        """`tasks` builds the jobs of steps that are actors; without it, such steps are refused."""
+    def __init__(self, catalog: CatalogRoom, tasks: TaskPlans):
+        """`tasks` builds the jobs of steps that are actors."""
         self._catalog = catalog
-        self.tasks = TaskSteps(tasks or NoTasks())
+        self.tasks = TaskSteps(tasks)
         # The workflow of each step when it was last checked.
         self._fitting: dict[UUID, EffectRecipe] = {}
 

@@ -51,17 +51,6 @@ class TaskPlans(Protocol):
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob: ...
 
 
-NO_TASKS = "The workflow is an actor, but this control plane runs no tasks. Use a workflow of the catalog."
-
-
-class NoTasks:
-    async def check(self, workflow: str, payload: Mapping[str, Any]) -> tuple[bool, int]:
-        raise InvalidRequest.field("workflow", NO_TASKS)
-
-    async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob:
-        raise InvalidRequest.field("workflow", NO_TASKS)
-
-
 @dataclass(frozen=True, slots=True)
 class RunOwner:
     user_id: UUID
