@@ -335,7 +335,7 @@ def test_the_state_of_every_database_is_shown(callsheet: Callsheet) -> None:
         ("pool_2", "pool", [], None),
     ]
     shown = callsheet.call("db", "status").out.splitlines()
-    [pool_2] = [line.split() for line in shown if line.startswith("pool_2")]
+    [pool_2] = [line.split() for line in shown if line.startswith("pool_2 ")]
     assert (pool_2[:2], pool_2[4]) == (["pool_2", "pool"], str(len(POOL_MIGRATIONS)))
     lines = callsheet.succeed("db", "migrate").out.splitlines()
     assert lines[:2] == ["central: up to date", "pool_1: up to date"]
