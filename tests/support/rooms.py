@@ -22,7 +22,7 @@ from callsheet.jobs.lease.provider_gate import CallReport, Pause
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.submit.active_limits import ActiveLimits
 from callsheet.jobs.submit.new_jobs import NewJob
-from callsheet.media.free_space import RequireSpace
+from callsheet.media.free_space import FreeSpace, RequireSpace
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.storage import Storage
@@ -76,7 +76,9 @@ def media_room(
     owner: StorageOwner | None = None,
 ) -> MediaRoom:
     usage = StorageUsage(databases, Quotas(databases, settings.quotas))
-    return open_media(databases, storage, settings, secret, owner or StorageOwner(databases), usage)
+    return open_media(
+        databases, storage, settings, secret, owner or StorageOwner(databases), usage, FreeSpace(settings)
+    )
 
 
 def catalog_room(databases: Databases, storage: Storage, max_upload_bytes: int = 1_000_000_000) -> CatalogRoom:

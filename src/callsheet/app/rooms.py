@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from callsheet.identity.room import AccountsRoom, IdentityRoom
     from callsheet.jobs.room import JobsApi, JobsRoom
     from callsheet.library.room import LibraryRoom
+    from callsheet.media.free_space import FreeSpace
     from callsheet.media.room import MediaRoom
     from callsheet.media.storage import Storage
     from callsheet.media.storage.owner import StorageOwner
@@ -128,11 +129,23 @@ class Rooms:
         return StorageUsage(self.databases, self.accounts.quotas)
 
     @cached_property
+    def free_space(self) -> FreeSpace:
+        from callsheet.media.free_space import FreeSpace
+
+        return FreeSpace(self.settings)
+
+    @cached_property
     def media(self) -> MediaRoom:
         from callsheet.media.room import open_media
 
         return open_media(
-            self.databases, self.storage, self.settings, self.secret, self.storage_owner, self.storage_usage
+            self.databases,
+            self.storage,
+            self.settings,
+            self.secret,
+            self.storage_owner,
+            self.storage_usage,
+            self.free_space,
         )
 
     @cached_property
@@ -145,7 +158,7 @@ class Rooms:
             self.storage_owner,
             self.settings,
             self.media.preview_urls,
-            self.media.free_space.require_for,
+            self.free_space.require_for,
         )
 
     @cached_property
@@ -169,7 +182,7 @@ class Rooms:
             routing=self.accounts.routing,
             limits=ActiveLimits.from_settings(self.settings),
             usage=self.storage_usage,
-            require_space=self.media.free_space.require,
+            require_space=self.free_space.require,
             reaped=ExpiredLeases(self.databases).record,
             stored=with_product,
         )

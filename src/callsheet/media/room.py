@@ -65,11 +65,11 @@ def open_media(
     secret: Master,
     owner: StorageOwner,
     usage: StorageUsage,
+    free_space: FreeSpace,
 ) -> MediaRoom:
     """Builds the room. `owner`: the guard that the storage was opened with."""
     preview_urls = PreviewUrls(secret)
     files = Files(databases, storage, settings, preview_urls)
-    free_space = FreeSpace(settings)
     uploads = Uploads(files, usage, free_space)
     deletion = Deletion(storage, files.disk)
     days = settings.media.retention_days
