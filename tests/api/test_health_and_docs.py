@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
 from callsheet import __version__
 from callsheet.app.control_plane import ControlPlane
+from callsheet.plumbing.database.ownership import RENEW_SECONDS
 from tests.support.database.outages import away
 from tests.support.http.responses import assert_refused
+from tests.support.waiting import until
 
 
 async def test_healthz_reports_that_the_process_is_alive(client: httpx.AsyncClient) -> None:
@@ -57,6 +61,36 @@ async def test_readyz_says_that_the_clock_of_this_machine_is_wrong(
     )
     await pulse.check()
     assert (await neighbour_client.get("/readyz")).status_code == 200
+
+
+async def test_a_table_that_is_locked_by_an_administrator_does_not_make_a_control_plane_unready(
+    neighbour_plane: ControlPlane, neighbour_client: httpx.AsyncClient
+) -> None:
+    pool = await neighbour_plane.databases.pool("pool_1")
+    admin = await asyncpg.connect(pool.dsn)
+    waiting = []
+
+    async def read() -> None:
+        async with pool.connection() as connection:
+            await connection.fetchval("SELECT count(*) FROM ai_jobs")
+
+    try:
+        async with admin.transaction():
+            await admin.execute("LOCK TABLE ai_jobs, pool_owner IN ACCESS EXCLUSIVE MODE")
+            waiting = [asyncio.create_task(read()) for _ in range(20)]
+            await until(lambda: pool.connection_counts()[1] == 0)
+            for _ in range(2):
+                for keeper in neighbour_plane.databases._keepers.values():
+                    keeper._renewed -= RENEW_SECONDS
+                await neighbour_plane.databases.refresh_pools()
+                response = await neighbour_client.get("/readyz")
+                assert response.json() == {
+                    "status": "ready",
+                    "databases": {"central": "ok", "pool_1": "ok", "pool_2": "ok"},
+                }
+    finally:
+        await admin.close()
+        await asyncio.gather(*waiting)
 
 
 async def test_only_readyz_fails_while_the_process_drains(plane: ControlPlane, client: httpx.AsyncClient) -> None:

@@ -182,7 +182,7 @@ async def test_a_pool_counts_as_unavailable_after_the_second_failed_renewal(
         keeper._renewed = float("-inf")
         with monkeypatch.context() as patched:
             if outcome is not None:
-                patched.setattr(pool_2, "connection", Mock(side_effect=outcome))
+                patched.setattr(pool_2, "apart", Mock(side_effect=outcome))
             await databases.refresh_pools()
         return [pool.name for pool in databases.pools]
 

@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 import asyncpg
 
+from callsheet.plumbing.database.apart import ApartConnection
 from callsheet.plumbing.database.connecting import (
     NoPrimary,
     NotThePrimary,
@@ -145,6 +146,7 @@ class Database:
         self.pulse = Pulse(Server(name, lambda: self.dsn, self._connect_pulse, self._keep_only))
         # Whether the pulse runs while the database is open. Commands end before they would need it.
         self.has_pulse = False
+        self._apart = ApartConnection(self.connect_apart)
 
     async def open(self) -> None:
         """Opens both connection pools. If they are open already, new ones replace them and the old ones are closed."""
@@ -215,6 +217,7 @@ class Database:
     async def close(self) -> None:
         pools, self._hot, self._ordinary = (self._hot, self._ordinary), None, None
         await self.pulse.stop()
+        self._apart.close()
         for pool in pools:
             await _close(pool)
 
@@ -230,6 +233,12 @@ class Database:
     def ordinary(self) -> AbstractAsyncContextManager[Connection]:
         """A connection for lists, overviews and sweeps, outside a transaction: the planner chooses each plan."""
         return self._acquired(self._ordinary)
+
+    def apart(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection for statements without which this process could not go on, such as claims on pools. In a control
+        plane they wait neither for the connections of requests nor long for a lock.
+        """
+        return self._apart.use() if self.has_pulse else self.connection()
 
     @property
     def is_open(self) -> bool:

@@ -100,7 +100,7 @@ class Databases:
     async def refresh_pools(self) -> None:
         """Opens pools that were added or are available again, reconnects pools that moved, and renews all claims."""
         async with self._opening:
-            async with self.central.connection() as connection:
+            async with self.central.apart() as connection:
                 rows = await SQL["list_pools"].rows(connection)
             if self._is_closed:
                 return
@@ -111,7 +111,7 @@ class Databases:
             central = await self._read_central()
             await all_of(keeper.attend(address, central, self._read_central) for keeper, address in due)
             if any(keeper.has_seen_rival for keeper, _ in due):
-                async with self.central.connection() as connection:
+                async with self.central.apart() as connection:
                     await SQL["mark_possible_copy"].run(connection)
 
     def _keeper(self, name: str) -> PoolKeeper:
@@ -123,7 +123,7 @@ class Databases:
         return found
 
     async def _read_central(self) -> Central:
-        async with self.central.connection() as connection:
+        async with self.central.apart() as connection:
             return await read_central(connection, self.central.dsn)
 
     async def keep_embedded_running(self) -> None:

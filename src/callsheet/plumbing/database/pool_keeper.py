@@ -137,6 +137,9 @@ class PoolKeeper:
             await self._refused(error)
         except DatabaseError as error:
             await self._refused(error)
+        except asyncpg.LockNotAvailableError:
+            # The lock of an administrator also keeps every other central from claiming the pool.
+            pass
         except CANNOT_CONNECT as error:
             self._failures += 1
             if self.database is None or self._failures > MAX_FAILURES or not is_away(error):
@@ -169,7 +172,7 @@ class PoolKeeper:
             await self._database.close()
 
     async def _renew(self, database: Database, central: Central, read_again: Callable[[], Awaitable[Central]]) -> None:
-        async with asyncio.timeout(CLAIM_SECONDS), database.connection() as connection:
+        async with asyncio.timeout(CLAIM_SECONDS), database.apart() as connection:
             try:
                 await self._claim(connection, central)
             except LeaseHeld:
