@@ -62,7 +62,7 @@ async def test_a_new_key_is_shown_once_works_and_is_revoked(
     await page.get_by_role("button", name="Create key").click()
     dialog = page.get_by_role("dialog", name=app_text("account.key.createTitle"))
     await dialog.get_by_label("Name").fill("<i>Render farm</i>")
-    await dialog.get_by_label("Submit").uncheck(force=True)
+    await dialog.get_by_label("Submit").uncheck()
     await assert_accessible(page)
     await dialog.get_by_role("button", name="Create key").click()
     shown = page.get_by_role("dialog", name="Your new key")
