@@ -40,7 +40,7 @@ class FullDisk:
 @pytest.fixture
 async def full_disk(started: Started) -> AsyncIterator[FullDisk]:
     async with started() as (plane, _), open_worker_harness(plane) as before, started(**FULL) as (low, client):
-        await low.media.free_space.tick(NOW)
+        await low.rooms.media.free_space.tick(NOW)
         yield FullDisk(before, low, client)
 
 
