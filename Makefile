@@ -24,7 +24,7 @@ API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path 'src/callsheet
 WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts -not -path web/src/api/fields.ts 2>/dev/null) \
 	web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help demo test test-all tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web web-tests
+.PHONY: help demo test test-all test-pgbouncer tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web web-tests
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,13 @@ web-tests: web
 # What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
 test-all: install-dev web ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(BIN)/python -m tools.test_all $(ARGS)
+
+# The integration tests that use databases as requests and workers do. The others need the server itself, or start one.
+BEHIND_A_POOLER := tests/pooler tests/interleaving tests/integration
+PGBOUNCER ?= pgbouncer
+test-pgbouncer: install-dev ## Run integration tests through a PgBouncer in both modes (PGBOUNCER=program)
+	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --pgbouncer "$(PGBOUNCER)" --pooler session $(BEHIND_A_POOLER) $(ARGS)
+	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --pgbouncer "$(PGBOUNCER)" --pooler transaction $(BEHIND_A_POOLER) $(ARGS)
 
 audit: install-dev ## Check the locked packages for known vulnerabilities; needs access to the advisories
 	@$(BIN)/python -m tools.audit

@@ -27,6 +27,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.database.installation import empty, installation, isolate, isolated_installation
+from tests.support.database.pgbouncer import chosen_pooler
 from tests.support.database.replication import Pair, PairFiles
 from tests.support.http.accounts import People
 from tests.support.jobs.core import Core, open_core
@@ -42,6 +43,7 @@ pytest_plugins = [
     "tests.support.run.time_and_memory",
     "tests.support.run.left_over_programs",
     "tests.support.run.process_shares",
+    "tests.support.run.servers",
     "tests.support.run.tiers",
 ]
 
@@ -150,7 +152,9 @@ def _only_settings_of_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @pytest.fixture(scope="session")
-async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedPostgres]:
+async def postgres(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> AsyncIterator[EmbeddedPostgres]:
     with quick_directory(tmp_path_factory.mktemp("postgres")) as directory:
         server = await EmbeddedPostgres.start(directory)
         admin = await asyncpg.connect(server.dsn("postgres"))
@@ -160,7 +164,8 @@ async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
         await admin.execute("ALTER SYSTEM SET max_wal_size = '128MB'")
         await admin.execute("SELECT pg_reload_conf()")
         await admin.close()
-        yield server
+        async with chosen_pooler(request.config, server, tmp_path_factory):
+            yield server
         await server.close()
 
 

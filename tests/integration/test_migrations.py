@@ -307,10 +307,23 @@ async def test_a_start_without_permission_to_migrate_names_the_command_to_run(
     }
 
 
-def test_an_old_postgresql_is_refused() -> None:
-    schema.check_version("central", 15)
-    with pytest.raises(DatabaseError, match="central is on PostgreSQL 14; Callsheet needs 15 or newer"):
-        schema.check_version("central", 14)
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("CockroachDB CCL v26.3.0 (x86_64-pc-linux-gnu, built 2026/08/03 17:28:15, go1.26.1)", "it is CockroachDB, "),
+        ("PostgreSQL 14.4 on x86_64-pc-linux-gnu, compiled by gcc (GCC) 8.5.0, 64-bit", "it is PostgreSQL 14. "),
+    ],
+    ids=["look-alike", "old"],
+)
+async def test_a_server_that_is_not_a_new_postgresql_is_refused(
+    server: Server, empty: str, version: str, reason: str
+) -> None:
+    await server.run("CREATE SCHEMA other", empty)
+    await server.run(f"CREATE FUNCTION other.version() RETURNS text RETURN '{version}'", empty)
+    await server.run(f'ALTER DATABASE "{empty}" SET search_path = other, pg_catalog, public', empty)
+    with pytest.raises(DatabaseError, match=f"Database central at .* cannot be used: {reason}") as refused:
+        await schema.migrate(server.dsn(empty), "central", "central")
+    assert str(refused.value).endswith("Callsheet needs PostgreSQL itself, 15 or newer.")
 
 
 async def test_a_role_that_may_not_create_databases_gets_the_reason_and_can_be_given_one(

@@ -93,9 +93,8 @@ class Leadership:
     async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
         connection = await self._database.connect_apart(
             command_timeout=STATEMENT_SECONDS + 5,
-            server_settings={
-                "application_name": f"callsheet {self._name}",
-                "timezone": "UTC",
+            server_settings={"application_name": f"callsheet {self._name}", "timezone": "UTC"},
+            session={
                 **ORDINARY,
                 "statement_timeout": str(int(STATEMENT_SECONDS * 1000)),
                 "idle_session_timeout": str(int(self._silent_seconds * 1000)),

@@ -10,6 +10,7 @@ from callsheet.settings.identity import IdentitySettings, MailSettings
 from callsheet.settings.installation_search import (
     InstallationPlace,
     find_place,
+    given_pool_direct_dsn,
     given_pool_dsn,
     is_found_here,
     named_profile,
@@ -31,6 +32,7 @@ from callsheet.settings.storage import (
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
 from callsheet.settings.variables import (
+    POOL_DIRECT_DSN_VARIABLE,
     POOL_DSN_VARIABLE,
     SHORT_NAMES,
     SettingsError,
@@ -39,6 +41,7 @@ from callsheet.settings.variables import (
 )
 
 __all__ = [
+    "POOL_DIRECT_DSN_VARIABLE",
     "POOL_DSN_VARIABLE",
     "SHORT_NAMES",
     "AlertSettings",
@@ -69,6 +72,7 @@ __all__ = [
     "environment_for_programs",
     "file_of",
     "find_place",
+    "given_pool_direct_dsn",
     "given_pool_dsn",
     "is_found_here",
     "load_settings",

@@ -24,6 +24,7 @@ from callsheet.settings.variables import (
     CONFIG_FILE,
     CONFIG_VARIABLE,
     HOME_VARIABLE,
+    POOL_DIRECT_DSN_VARIABLE,
     POOL_DSN_VARIABLE,
     PREFIX,
     PROFILE_VARIABLE,
@@ -102,6 +103,10 @@ def named_profile() -> str | None:
 
 def given_pool_dsn() -> str | None:
     return variables().get(POOL_DSN_VARIABLE, ("", None))[1]
+
+
+def given_pool_direct_dsn() -> str | None:
+    return variables().get(POOL_DIRECT_DSN_VARIABLE, ("", None))[1]
 
 
 def is_found_here(file: Path) -> bool:

@@ -18,6 +18,7 @@ from callsheet.settings.tree import Settings, is_table, setting_fields
 from callsheet.settings.variables import (
     CONFIG_VARIABLE,
     DELIMITER,
+    POOL_DIRECT_DSN_VARIABLE,
     POOL_DSN_VARIABLE,
     PREFIX,
     PROFILE_VARIABLE,
@@ -46,7 +47,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 def _unknown_variables() -> Iterator[str]:
     # A misspelt variable that is silently ignored would be the worst kind of configuration error.
-    own = {CONFIG_VARIABLE, PROFILE_VARIABLE, POOL_DSN_VARIABLE}
+    own = {CONFIG_VARIABLE, PROFILE_VARIABLE, POOL_DSN_VARIABLE, POOL_DIRECT_DSN_VARIABLE}
     known = {variable_name(path) for path, _ in setting_fields()} | own
     tables = tuple(f"{variable_name(path)}{DELIMITER}" for path, field in setting_fields() if is_table(field))
     for name, (source, _) in sorted(variables().items()):

@@ -17,6 +17,11 @@ class DatabaseSettings(Section):
         description="URL of the central database (PostgreSQL 15 or newer): postgresql://user:password@host/name. "
         "Default: the embedded server in the data directory.",
     )
+    direct_dsn: SecretStr | None = Field(
+        None,
+        description="URL of the same database without a pooler, if dsn goes through one in transaction mode. "
+        "Notifications, migrations, commands, lists and sweeps use it. Default: dsn.",
+    )
     connections: int = Field(
         10,
         ge=2,
@@ -29,7 +34,6 @@ class DatabaseSettings(Section):
     migrate_on_start: bool = Field(
         True, description="Whether a start migrates the schema. If not, run: callsheet db migrate."
     )
-
     standby_lag_seconds: float = Field(
         60.0,
         gt=0,
@@ -37,7 +41,17 @@ class DatabaseSettings(Section):
         description="Operators get an alert if a standby of a database is behind or gone for longer, in seconds.",
     )
 
-    @field_validator("dsn")
+    @property
+    def server_dsn(self) -> SecretStr | None:
+        """The DSN at which a session stays the same: of the server itself, or of a pooler in session mode."""
+        return self.direct_dsn or self.dsn
+
+    @property
+    def pooled_dsn(self) -> SecretStr | None:
+        """The DSN through a pooler, if there is another one without it."""
+        return self.dsn if self.direct_dsn is not None else None
+
+    @field_validator("dsn", "direct_dsn")
     @classmethod
     def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
         # urlsplit is not used: its errors contain the URL with the password.

@@ -135,6 +135,8 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         s3 = self.storage.s3
+        if self.database.direct_dsn is not None and self.database.dsn is None:
+            raise ValueError("database.direct_dsn is set, so database.dsn must name the same database by its pooler")
         if self.storage.backend == "s3" and not s3.bucket:
             raise ValueError("storage.backend is 's3', so storage.s3.bucket must name a bucket")
         if (s3.access_key_id is None) != (s3.secret_access_key is None):

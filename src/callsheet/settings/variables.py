@@ -21,6 +21,8 @@ HOME_VARIABLE = f"{PREFIX}HOME"
 PROFILE_VARIABLE = f"{PREFIX}PROFILE"
 # Nor this: where `callsheet db add-pool` finds the database of a new pool.
 POOL_DSN_VARIABLE = f"{PREFIX}POOL_DSN"
+# The same database without the pooler that the first one goes through.
+POOL_DIRECT_DSN_VARIABLE = f"{PREFIX}POOL_DIRECT_DSN"
 # The names machine images of GPU workers set already, without our prefix; ours win.
 SHORT_NAMES: Mapping[str, tuple[str, str]] = {
     "API_BASE_URL": ("worker", "api_url"),

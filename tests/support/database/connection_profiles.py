@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import callsheet
-from callsheet.plumbing.database.database import HOT, ORDINARY
+from callsheet.plumbing.database.database import ORDINARY
 from callsheet.plumbing.database.sql import Statement
 
 PACKAGE = Path(callsheet.__file__).parent
@@ -43,9 +43,7 @@ BY_A_CALLER = {
 # Most files have none, and to parse all of them takes two seconds.
 USE = re.compile(r"\b[A-Z][A-Z\d_]*\[")
 # For one transaction on a hot connection.
-AS_ORDINARY = "; ".join(
-    f"SET LOCAL {name} = {'auto' if name == 'plan_cache_mode' else 'on'}" for name in HOT if name not in ORDINARY
-)
+AS_ORDINARY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in ORDINARY.items())
 
 
 class Use(NamedTuple):

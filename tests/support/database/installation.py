@@ -15,6 +15,7 @@ import pytest
 from callsheet.plumbing.database.databases import Databases, add_pool, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
+from tests.support.database.pgbouncer import Chosen
 from tests.support.database.room_statements import statements_of_room
 from tests.support.run.ports import free_port
 
@@ -50,7 +51,7 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             home=home,
             # Each takes PostgreSQL 5 ms to begin, and a control plane that starts takes all it may have.
             # Of five, one is for lists.
-            database={"dsn": central, "connections": 5},
+            database={**places(central), "connections": 5},
             # The result of a test must not depend on whether the web application was built.
             server={"port": free_port(), "web_application": False},
             log={"level": "warning"},
@@ -66,12 +67,22 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
         connection = await asyncpg.connect(central)
         await PLUMBING["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)
         await connection.close()
-        await add_pool(settings, central, "pool_2", postgres.dsn(names["pool_2"]))
+        await add_pool(settings, central, "pool_2", *places(postgres.dsn(names["pool_2"])).values())
         yield settings
         for name in names.values():
             await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     finally:
         await admin.close()
+
+
+def places(dsn: str) -> dict[str, str]:
+    """The DSNs of a database by their settings: through the pooler, if the tests run behind one."""
+    pooler = Chosen.pooler
+    if pooler is None:
+        return {"dsn": dsn}
+    if pooler.mode == "session":
+        return {"dsn": pooler.through(dsn)}
+    return {"dsn": pooler.through(dsn), "direct_dsn": dsn}
 
 
 @asynccontextmanager

@@ -198,6 +198,7 @@ def test_a_config_file_that_was_named_must_be_there(monkeypatch: pytest.MonkeyPa
         ({"storage": {"backend": "s3"}}, "storage.s3.bucket must name a bucket"),
         ({"storage": {"s3": {"access_key_id": "a"}}}, "go together"),
         ({"storage": {"s3": {"secret_access_key": SECRET}}}, "go together"),
+        ({"database": {"direct_dsn": f"postgresql://user:{SECRET}@host/name"}}, "database.dsn must name the same"),
         ({"identity": {"cookie_secure": True}}, "browsers would never send the cookie"),
     ],
 )

@@ -55,6 +55,16 @@ CASES: list[tuple[str, dict[str, Any], set[str]]] = [
         {"one_address_may_have_all_connections"},
     ),
     (
+        "a database elsewhere, and a pooler on this machine",
+        {
+            "database": {
+                "dsn": "postgresql://callsheet:secret@localhost:6432/callsheet",
+                "direct_dsn": "postgresql://callsheet:secret@db.example.com/callsheet",
+            }
+        },
+        {"plain_database"},
+    ),
+    (
         "a database elsewhere",
         {"database": {"dsn": "postgresql://callsheet:secret@db.example.com/callsheet"}},
         {"plain_database"},

@@ -17,7 +17,7 @@ from uuid import UUID
 import typer
 
 from callsheet.cli.shared.console import err, out, print_json, print_table
-from callsheet.settings import POOL_DSN_VARIABLE, Settings, given_pool_dsn, load_settings
+from callsheet.settings import POOL_DSN_VARIABLE, Settings, given_pool_direct_dsn, given_pool_dsn, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Unavailable
 from callsheet.wire.plurals import counted
@@ -80,7 +80,10 @@ def add_pool(
         "postgresql://user:password@host/name.",
     ),
 ) -> None:
-    """Add a pool: a database that holds tenants."""
+    """Add a pool: a database that holds tenants.
+
+    If its URL goes through a pooler in transaction mode, set CALLSHEET_POOL_DIRECT_DSN to its URL without the pooler.
+    """
     applied = asyncio.run(_add_pool(load_settings(), name, _pool_dsn(dsn)))
     out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; it can hold tenants now.")
 
@@ -143,8 +146,8 @@ async def _status(settings: Settings) -> dict[str, Any]:
         if settings.database.dsn is None:
             raise
     report: dict[str, Any] = {"server": "external", "databases": []}
-    if settings.database.dsn is not None:
-        report["databases"] = await _schemas(settings, settings.database.dsn.get_secret_value())
+    if settings.database.server_dsn is not None:
+        report["databases"] = await _schemas(settings, settings.database.server_dsn.get_secret_value())
     else:
         found = await embedded_status(settings.home)
         report = {
@@ -274,7 +277,7 @@ async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
         master_secret(settings, create=False)
         # Only central is migrated: the first pool may be the one that is being added.
         await require_current(dsn, "central", CENTRAL)
-        return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn)]
+        return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn, given_pool_direct_dsn())]
 
 
 async def _adopt(settings: Settings, with_storage: bool) -> tuple[list[str], str | None]:

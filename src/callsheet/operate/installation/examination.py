@@ -19,10 +19,11 @@ from callsheet.operate.alerts.rules import AlertFacts, alerts
 from callsheet.operate.installation.bucket_cors import browser_origins, cors_rule, refused_origins
 from callsheet.operate.installation.local_storage import local_storage_findings
 from callsheet.operate.installation.replication import replication_findings
-from callsheet.plumbing.database.database import connected
+from callsheet.plumbing.database.database import CANNOT_CONNECT, DIRECT_DSN, connected, unreachable
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central
 from callsheet.plumbing.database.migrate import inspect
 from callsheet.plumbing.database.ownership import check_owner, read_central
+from callsheet.plumbing.database.poolers import find_mode
 from callsheet.plumbing.database.primaries import two_primaries
 from callsheet.plumbing.database.replication import read_replication
 from callsheet.plumbing.installation.installation_key import key_problem, read_fingerprint
@@ -150,7 +151,10 @@ def _previews(settings: Settings) -> list[SettingsFinding]:
 async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:
     broken: list[SettingsFinding] = []
     warned: list[SettingsFinding] = []
+    poolers: list[SettingsFinding] = []
     async with reach() as dsn:
+        if settings.database.dsn is not None:
+            poolers += await _pooler(CENTRAL, settings.database.dsn.get_secret_value())
         state = await inspect(dsn, "central", CENTRAL)
         broken += await _two_primaries(CENTRAL, dsn)
         async with connected(dsn, CENTRAL) as connection:
@@ -167,6 +171,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
                 try:
                     pending[pool.name], replication[pool.name] = await _examine_pool(pool, central)
                     broken += await _two_primaries(pool.name, pool.dsn)
+                    poolers += await _pooler(pool.name, pool.pooled_dsn or pool.dsn)
                 except OperatorError as error:
                     # The other pools are checked anyway, because they are served.
                     broken.append(SettingsFinding("database", "problem", f"Pool {pool.name} is not served. {error}"))
@@ -178,7 +183,21 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
     else:
         schema = SettingsFinding("database", "ok", found)
     clock = clock_finding("database", replication[CENTRAL].clock_offset_seconds)
-    return [schema, *broken, *replication_findings(settings, replication), clock, *warned]
+    return [schema, *broken, *poolers, *replication_findings(settings, replication), clock, *warned]
+
+
+async def _pooler(name: str, dsn: str) -> list[SettingsFinding]:
+    """The mode of the pooler in front of a database, and what goes around it."""
+    try:
+        mode = await find_mode(dsn)
+    except CANNOT_CONNECT as error:
+        return [SettingsFinding("database", "problem", unreachable(name, dsn, error))]
+    if mode is None:
+        return []
+    message = f"Database {name} is behind a pooler in {mode} mode."
+    if mode == "transaction":
+        message += f" Notifications, migrations, commands, lists and sweeps use the DSN without it ({DIRECT_DSN})."
+    return [SettingsFinding("database", "ok", message)]
 
 
 async def _two_primaries(name: str, dsn: str) -> list[SettingsFinding]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import asyncpg
 
 from callsheet.plumbing.database.hosts import Host, ServerList, read_servers
+from callsheet.plumbing.database.look_alikes import NotPostgreSQL, require_postgresql
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.logs import get_logger
 
@@ -58,6 +59,9 @@ else:
 class ServerState(NamedTuple):
     """The facts that a server reports of itself."""
 
+    version: str
+    # The process of the server that runs the statements of this connection, at this moment.
+    backend: int
     is_standby: bool
     is_read_only: bool
     system: int
@@ -105,7 +109,8 @@ class NoPrimary(ConnectionError):
     @property
     def cause(self) -> Exception:
         """The error that an operator can correct, if one of the servers responded with such an error."""
-        return next((error for error in self.errors.values() if isinstance(error, asyncpg.PostgresError)), self)
+        errors = self.errors.values()
+        return next((error for error in errors if isinstance(error, asyncpg.PostgresError | NotPostgreSQL)), self)
 
 
 class PrimaryConnection(_Base):
@@ -114,6 +119,11 @@ class PrimaryConnection(_Base):
     state: ServerState
     # When it is closed after its use (monotonic seconds).
     closes_at = float("inf")
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler is in between: it makes up the process id that a connection gets at its start."""
+        return self.get_server_pid() != self.state.backend
 
     def __init__(self, protocol: Any, transport: asyncio.Transport, *others: Any):
         super().__init__(protocol, transport, *others)
@@ -155,20 +165,23 @@ class _Timelines:
 TIMELINES = _Timelines()
 
 
-async def connect(dsn: str, **options: Any) -> PrimaryConnection:
+async def connect(dsn: str, *, session: Mapping[str, str] | None = None, **options: Any) -> PrimaryConnection:
     """Connects to the primary. `options` are those of `asyncpg.connect`.
+
+    `session`: settings of PostgreSQL for this session. They are set by a statement, because a pooler refuses a startup
+    message that has them, or drops them silently. A pooler accepts `application_name` and `timezone` at the start.
 
     Raises NoPrimary, or the error of the only host.
     """
     servers = read_servers(dsn)
     if len(servers.hosts) == 1:
-        return await _attempt(servers, servers.hosts[0], options)
-    return await _latest_primary(servers, options)
+        return await _attempt(servers, servers.hosts[0], session or {}, options)
+    return await _latest_primary(servers, session or {}, options)
 
 
 async def connect_to(dsn: str, host: Host, **options: Any) -> PrimaryConnection:
     """Connects to one of the hosts of the DSN if it accepts writes, whatever the others do."""
-    return await _attempt(replace(read_servers(dsn), hosts=(host,)), host, options)
+    return await _attempt(replace(read_servers(dsn), hosts=(host,)), host, {}, options)
 
 
 def response_of(host: Host, error: Exception) -> str:
@@ -200,8 +213,13 @@ async def look(connection: Connection) -> ServerState:
         state = await SQL["look_at_server"].row(connection, ServerState)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedFunctionError, asyncpg.FeatureNotSupportedError):
         # Some services keep the functions about the log and the control file to themselves.
-        state = await SQL["look_at_closed_server"].row(connection, ServerState)
+        try:
+            state = await SQL["look_at_closed_server"].row(connection, ServerState)
+        except asyncpg.PostgresError:
+            require_postgresql(await connection.fetchval("SELECT version()"))
+            raise
     assert state is not None
+    require_postgresql(state.version)
     return state
 
 
@@ -221,7 +239,9 @@ async def raise_if_refused_by_a_standby(connection: Connection, error: asyncpg.P
         raise NotThePrimary(f"the server accepts no writes: {error}", advice) from error
 
 
-async def _attempt(servers: ServerList, host: Host, options: Mapping[str, Any]) -> PrimaryConnection:
+async def _attempt(
+    servers: ServerList, host: Host, session: Mapping[str, str], options: Mapping[str, Any]
+) -> PrimaryConnection:
     seconds = servers.connect_seconds
     # Our check of the session has a reason in each case, and compares timelines.
     ours: dict[str, Any] = {
@@ -239,6 +259,8 @@ async def _attempt(servers: ServerList, host: Host, options: Mapping[str, Any]) 
             connection = made
             connection.state = await look(connection)
             _require_primary(servers, host, connection.state)
+            if session:
+                await SQL["set_session"].row(connection, names=list(session), settings=list(session.values()))
     except BaseException as error:
         if connection is not None:
             connection.terminate()
@@ -266,9 +288,11 @@ def _require_primary(servers: ServerList, host: Host, state: ServerState) -> Non
         )
 
 
-async def _latest_primary(servers: ServerList, options: Mapping[str, Any]) -> PrimaryConnection:
+async def _latest_primary(
+    servers: ServerList, session: Mapping[str, str], options: Mapping[str, Any]
+) -> PrimaryConnection:
     grace = SCAN_GRACE_SECONDS if TIMELINES.scans(servers.hosts) else GRACE_SECONDS
-    attempts = {asyncio.create_task(_attempt(servers, host, options)): host for host in servers.hosts}
+    attempts = {asyncio.create_task(_attempt(servers, host, session, options)): host for host in servers.hosts}
     pending = set(attempts)
     chosen: PrimaryConnection | None = None
     try:

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 from weakref import WeakSet
@@ -29,15 +30,21 @@ from callsheet.plumbing.database.connecting import (
     raise_if_refused_by_a_standby,
 )
 from callsheet.plumbing.database.hosts import RefusedDsn
+from callsheet.plumbing.database.look_alikes import NotPostgreSQL
+from callsheet.plumbing.database.poolers import (
+    MIXED_STATEMENTS,
+    SharedSession,
+    prepare_pooler,
+    shares_sessions,
+)
 from callsheet.plumbing.database.pulse import DatabaseLost, Pulse, Server
 from callsheet.plumbing.database.sql import Connection, DatabaseKind
-from callsheet.settings import DatabaseSettings
+from callsheet.settings import POOL_DIRECT_DSN_VARIABLE, DatabaseSettings, variable_name
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.outages import Outage
 
 Result = TypeVar("Result")
 
-MINIMUM_VERSION = 15
 CLOSE_SECONDS = 3.0
 # A connection is closed after this time at the latest, so that load balancers can move all of them. The connections of
 # a process are not closed at the same time.
@@ -114,6 +121,10 @@ INSIDE_A_STATEMENT = (asyncio.CancelledError, TimeoutError, asyncpg.InterfaceErr
 # Errors of connecting; ValueError if the DSN cannot be parsed.
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
+# Where an operator names the server itself, if a DSN goes through a pooler.
+DIRECT_DSN = variable_name(("database", "direct_dsn"))
+POOL_DIRECT_DSN = f"{POOL_DIRECT_DSN_VARIABLE} when you run callsheet db add-pool again"
+
 # For statements that run for each job or worker. They touch few rows by their keys. Planning one for each run costs
 # more than running it (0.9 ms for a transition). The planner's estimate is wrong for a queue that is empty now and full
 # in a minute: it would then join by scanning.
@@ -128,15 +139,22 @@ HOT = {
 }
 # For all other statements the planner decides. It plans for the values of each call, and keeps a plan only after five
 # calls and if that plan costs no more. Compiling takes longer than reading the few thousand rows that the largest
-# statement reads.
-ORDINARY = {"jit": "off"}
+# statement reads. All settings are named, because the role may have those of HOT (decision 0052).
+ORDINARY = {**dict.fromkeys(HOT, "on"), "plan_cache_mode": "auto", "jit": "off"}
 
 
 class Database:
-    def __init__(self, kind: DatabaseKind, name: str, dsn: str, settings: DatabaseSettings):
+    """`dsn` is where a session stays the same. `pooled_dsn` is the same database through a pooler: for hot statements,
+    if there is one.
+    """
+
+    def __init__(
+        self, kind: DatabaseKind, name: str, dsn: str, settings: DatabaseSettings, pooled_dsn: str | None = None
+    ):
         self.kind = kind
         self.name = name
         self.dsn = dsn
+        self.pooled_dsn = pooled_dsn
         self._settings = settings
         self._hot: asyncpg.Pool[asyncpg.Record] | None = None
         self._ordinary: asyncpg.Pool[asyncpg.Record] | None = None
@@ -153,11 +171,13 @@ class Database:
         ordinary = ordinary_connections(self._settings.connections)
         before = self._hot, self._ordinary
         try:
+            if self.pooled_dsn is not None:
+                await prepare_pooler(self.pooled_dsn, self._session(HOT))
             hot = await self._create_pool(HOT, self._settings.connections - ordinary)
             async with hot.acquire():
                 pass
         except CANNOT_CONNECT as error:
-            raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
+            raise DatabaseError(unreachable(self.name, self.pooled_dsn or self.dsn, error)) from error
         # It connects at the first statement.
         self._hot, self._ordinary = hot, await self._create_pool(ORDINARY, ordinary)
         for pool in before:
@@ -173,35 +193,31 @@ class Database:
             max_size=max_size,
             max_inactive_connection_lifetime=60,
             command_timeout=self._settings.statement_seconds + 5,
-            connect=self._connect,
+            connect=partial(self._connect, planning),
             init=prepare_connection,
             # The default reset costs one more round trip per release. No statement here leaves state in a session.
             reset=_keep_as_it_is,
-            server_settings={
-                "application_name": "callsheet",
-                "timezone": "UTC",
-                **planning,
-                "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
-                # A process that hangs inside a transaction must not keep its row locks forever.
-                "idle_in_transaction_session_timeout": "60000",
-            },
+            server_settings={"application_name": "callsheet", "timezone": "UTC"},
         )
 
-    async def connect_apart(self, **options: Any) -> PrimaryConnection:
-        """A connection outside the pools, with the options of `asyncpg.connect`. It ends with theirs if the server is
-        lost. The caller closes it.
+    async def connect_apart(self, dsn: str | None = None, **options: Any) -> PrimaryConnection:
+        """A connection outside the pools, with the options of `connect`. It ends with theirs if the server is lost. The
+        caller closes it.
         """
         if self.pulse.lost is not None:
             raise DatabaseLost(self.pulse.lost)
         # The current DSN: an embedded server that was killed may restart on another port.
-        connection = await connect(self.dsn, **options)
+        connection = await connect(dsn or self.dsn, **options)
         connection.closes_at = time.monotonic() + random.uniform(*LIFETIME_SECONDS)  # noqa: S311 - spreads load
         self._connections.add(connection)
         return connection
 
-    async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
+    async def _connect(
+        self, planning: Mapping[str, str], *_: Any, **options: Any
+    ) -> asyncpg.Connection[asyncpg.Record]:
+        dsn = self.pooled_dsn if planning is HOT else None
         try:
-            return await self.connect_apart(**options)
+            return await self.connect_apart(dsn, session=self._session(planning), **options)
         except asyncpg.PostgresError as error:
             # These errors have their own class, because some of them have another meaning when a statement raises them.
             raise ConnectionNotAccepted(error) from error
@@ -213,6 +229,14 @@ class Database:
         for connection in tuple(self._connections):
             if state is None or connection.state.identity != state.identity:
                 connection.terminate()
+
+    def _session(self, planning: Mapping[str, str]) -> Mapping[str, str]:
+        return {
+            **planning,
+            "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
+            # A process that hangs inside a transaction must not keep its row locks forever.
+            "idle_in_transaction_session_timeout": "60000",
+        }
 
     async def close(self) -> None:
         pools, self._hot, self._ordinary = (self._hot, self._ordinary), None, None
@@ -295,9 +319,15 @@ def ordinary_connections(connections: int) -> int:
 
 @asynccontextmanager
 async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    """A separate connection without a statement timeout, for migrations and commands."""
+    """A separate connection without a statement timeout, for migrations and commands. Its session stays the same."""
     try:
-        connection = await connect(dsn, server_settings={"application_name": "callsheet"})
+        connection = await _connect_command(dsn)
+        try:
+            if await shares_sessions(connection, partial(_connect_command, dsn)):
+                raise SharedSession.without_direct_dsn(DIRECT_DSN if name == "central" else POOL_DIRECT_DSN)
+        except BaseException:
+            connection.terminate()
+            raise
     except CANNOT_CONNECT as error:
         raise DatabaseError(unreachable(name, dsn, error)) from error
     try:
@@ -305,6 +335,12 @@ async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asy
     finally:
         with suppress(TimeoutError):
             await connection.close(timeout=CLOSE_SECONDS)
+
+
+async def _connect_command(dsn: str) -> PrimaryConnection:
+    # The role may have the settings of hot statements (decision 0052).
+    session = {**ORDINARY, "statement_timeout": "0"}
+    return await connect(dsn, session=session, server_settings={"application_name": "callsheet"})
 
 
 async def has_database(dsn: str, name: str, database: str) -> bool:
@@ -344,21 +380,29 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
             f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
             "with %40 for @, %2F for / and so on in user and password."
         )
+    if isinstance(error, MIXED_STATEMENTS):
+        error = SharedSession.mixes_statements()
     address = "/".join(filter(None, shown_address(dsn)))
-    match error.cause if isinstance(error, NoPrimary) else error:
+    reason = error.cause if isinstance(error, NoPrimary) else error
+    return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {_hint(reason)}"
+
+
+def _hint(error: BaseException) -> str:
+    match error:
+        case SharedSession(advice=advice) | NotPostgreSQL(advice=advice):
+            return advice
         case asyncpg.InsufficientPrivilegeError():
-            hint = "Let an administrator run there: GRANT CONNECT ON DATABASE … TO …"
+            return "Let an administrator run there: GRANT CONNECT ON DATABASE … TO …"
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            hint = "Check user and password in its DSN."
+            return "Check user and password in its DSN."
         case asyncpg.InvalidCatalogNameError():
-            hint = "Create the database, or name another one in the DSN."
+            return "Create the database, or name another one in the DSN."
         case asyncpg.ObjectNotInPrerequisiteStateError():
-            hint = "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
+            return "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
         case NotThePrimary(advice=advice) | NoPrimary(advice=str(advice)):
-            hint = advice
+            return advice
         case _:
-            hint = "Check that PostgreSQL is running there, and that the URL is right."
-    return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
+            return "Check that PostgreSQL is running there, and that the URL is right."
 
 
 def shown_address(dsn: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import quote, urlsplit
 
 import asyncpg
+from pydantic import SecretStr
 
 from callsheet.plumbing.database import migrate as schema
 from callsheet.plumbing.database.database import (
@@ -169,7 +170,7 @@ async def _open(settings: Settings, *, create: bool) -> Databases:
             await migrate_central(settings, dsn)
         else:
             await require_current(settings, dsn)
-        central = Database("central", CENTRAL, dsn, settings.database)
+        central = Database("central", CENTRAL, dsn, settings.database, _secret(settings.database.pooled_dsn))
         await central.open()
         databases = Databases(settings, central, embedded, role=DatabaseRole(migrates, holds_leases=create))
         undo.pop_all()
@@ -195,8 +196,9 @@ async def reached_central(settings: Settings, *, create: bool = False) -> AsyncI
 async def _reach_central(settings: Settings, *, create: bool) -> tuple[EmbeddedPostgres | None, str]:
     if not create:
         await require_installation(settings)
-    if settings.database.dsn is not None:
-        return None, settings.database.dsn.get_secret_value()
+    server_dsn = _secret(settings.database.server_dsn)
+    if server_dsn is not None:
+        return None, server_dsn
     embedded = await EmbeddedPostgres.start(settings.home)
     try:
         if create:
@@ -234,8 +236,14 @@ async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddre
     return _addresses(settings, central_dsn, rows)
 
 
-async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) -> list[schema.Migration]:
-    """Migrates the database and registers it as a pool. Repeating it replaces the DSN of the pool."""
+async def add_pool(
+    settings: Settings, central_dsn: str, name: str, dsn: str, direct_dsn: str | None = None
+) -> list[schema.Migration]:
+    """Migrates the database and registers it as a pool. Repeating it replaces the DSN of the pool.
+
+    `direct_dsn`: the same database without a pooler, if `dsn` goes through one.
+    """
+    pooled_dsn, dsn = (None, dsn) if direct_dsn is None else (dsn, direct_dsn)
     if not POOL_NAME.fullmatch(name):
         raise DatabaseError(
             f"{name!r} cannot be the name of a pool. Use lower-case letters, digits and _, a letter first, at most 63."
@@ -257,7 +265,7 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
         await release(connection, central.started_at)
     await hit(Failpoint.ADD_POOL_BEFORE_REGISTER)
     async with connected(central_dsn, CENTRAL) as connection:
-        sealed = seal(master_secret(settings), SEAL, dsn)
+        sealed = seal(master_secret(settings), SEAL, "\n".join(filter(None, (dsn, pooled_dsn))))
         await SQL["register_pool"].run(connection, name=name, database=None, sealed_dsn=sealed)
     return applied
 
@@ -286,13 +294,21 @@ def _addresses(settings: Settings, central_dsn: str, rows: Sequence[asyncpg.Reco
 def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolAddress:
     name, database, sealed = row["name"], row["database"], row["sealed_dsn"]
     if database is not None:
-        return PoolAddress(name, with_database(central_dsn, database))
+        pooled = _secret(settings.database.pooled_dsn)
+        pooled_dsn = None if pooled is None else with_database(pooled, database)
+        return PoolAddress(name, with_database(central_dsn, database), pooled_dsn=pooled_dsn)
+    dsn, _, pooled_dsn = (unseal(master_secret(settings, create=False), SEAL, sealed) or "").partition("\n")
     return PoolAddress(
         name,
-        unseal(master_secret(settings, create=False), SEAL, sealed),
+        dsn or None,
         f"The URL of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it was "
         f"added with, or add it again: callsheet db add-pool {name} DSN",
+        pooled_dsn or None,
     )
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()
 
 
 def with_database(dsn: str, database: str) -> str:

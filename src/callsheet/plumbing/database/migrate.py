@@ -20,7 +20,7 @@ from importlib import resources
 
 import asyncpg
 
-from callsheet.plumbing.database.database import MINIMUM_VERSION, DatabaseError, connected
+from callsheet.plumbing.database.database import DatabaseError, connected
 from callsheet.plumbing.database.privileges import require_privileges
 from callsheet.plumbing.database.sql import DatabaseKind, commands
 from callsheet.toolbox.logs import get_logger
@@ -121,7 +121,6 @@ async def migrate(dsn: str, kind: DatabaseKind, name: str, known: Sequence[Migra
     """
     known = known_migrations(kind) if known is None else known
     async with connected(dsn, name) as connection:
-        check_version(name, connection.get_server_version().major)
         await connection.execute("SET lock_timeout = 0; SET statement_timeout = 0")
         await _take_turn(connection)
         state = await _state(connection, kind, name, known)
@@ -137,7 +136,6 @@ async def inspect(dsn: str, kind: DatabaseKind, name: str) -> SchemaState:
     """The applied and the missing migrations of the database. Raises SchemaUnknown if it is not ours or is newer."""
     known = known_migrations(kind)
     async with connected(dsn, name) as connection:
-        check_version(name, connection.get_server_version().major)
         return await _state(connection, kind, name, known) or SchemaState(0, tuple(known))
 
 
@@ -156,11 +154,6 @@ async def require_right_to_migrate(connection: asyncpg.Connection[asyncpg.Record
             raise _may_not_create_tables(name, "permission denied")
     elif not await connection.fetchval("SELECT pg_has_role($1::name, 'USAGE')", owner):
         raise _may_not_migrate(name, "permission denied", owner)
-
-
-def check_version(name: str, major: int) -> None:
-    if major < MINIMUM_VERSION:
-        raise DatabaseError(f"Database {name} is on PostgreSQL {major}; Callsheet needs {MINIMUM_VERSION} or newer.")
 
 
 async def _identify(connection: asyncpg.Connection[asyncpg.Record], kind: DatabaseKind, name: str) -> None:

@@ -49,6 +49,8 @@ class PoolAddress:
     # None if it cannot be read; `reason` has the cause.
     readable_dsn: str | None
     reason: str = ""
+    # The same database through a pooler, if that is another DSN.
+    pooled_dsn: str | None = None
 
     @property
     def dsn(self) -> str:
@@ -111,7 +113,7 @@ class PoolKeeper:
         if self.problem is not None or self.database is None:
             return True
         # A DSN that was encrypted again with a new secret key can be read only after a restart of this process.
-        if address.readable_dsn not in (None, self.database.dsn):
+        if self._has_moved(address):
             return True
         return time.monotonic() - self._renewed >= RENEW_SECONDS
 
@@ -126,10 +128,10 @@ class PoolKeeper:
         if self._is_closed:
             return
         try:
-            if self.database is not None and address.readable_dsn not in (None, self.database.dsn):
-                await self._database.close()  # The pool has moved.
+            if self.database is not None and self._has_moved(address):
+                await self._database.close()
             if self.database is None:
-                await self._open(address.dsn, central)
+                await self._open(address, central)
             else:
                 await self._renew(self.database, central, read_again)
         except LeaseHeld as error:
@@ -162,11 +164,16 @@ class PoolKeeper:
         self._is_closed = True
         await self._database.close()
 
-    async def _open(self, dsn: str, central: Central) -> None:
+    def _has_moved(self, address: PoolAddress) -> bool:
+        places = (self._database.dsn, self._database.pooled_dsn)
+        return address.readable_dsn is not None and (address.readable_dsn, address.pooled_dsn) != places
+
+    async def _open(self, address: PoolAddress, central: Central) -> None:
+        dsn = address.dsn
         await prepare_pool(dsn, self.name, central, migrate=self._role.migrates)
         async with connected(dsn, self.name) as connection:
             await self._claim(connection, central)
-        self._database.dsn = dsn
+        self._database.dsn, self._database.pooled_dsn = dsn, address.pooled_dsn
         await self._database.open()
         if self._is_closed:
             await self._database.close()

@@ -39,7 +39,8 @@ UPDATE installation SET id = next_id, next_id = NULL, possible_copy_at = NULL WH
 -- name: look_at_server
 -- Of every database. The timeline of the log that is written now: it is raised when a standby is promoted, before the
 -- control file says so.
-SELECT pg_is_in_recovery() AS is_standby, current_setting('transaction_read_only')::boolean AS is_read_only,
+SELECT version() AS version, pg_backend_pid() AS backend, pg_is_in_recovery() AS is_standby,
+    current_setting('transaction_read_only')::boolean AS is_read_only,
     (SELECT system_identifier FROM pg_control_system()) AS system,
     CASE WHEN pg_is_in_recovery() THEN 0
         ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END AS timeline,
@@ -47,5 +48,26 @@ SELECT pg_is_in_recovery() AS is_standby, current_setting('transaction_read_only
 
 -- name: look_at_closed_server
 -- The same without what a service may keep to itself.
-SELECT pg_is_in_recovery() AS is_standby, current_setting('transaction_read_only')::boolean AS is_read_only,
+SELECT version() AS version, pg_backend_pid() AS backend, pg_is_in_recovery() AS is_standby,
+    current_setting('transaction_read_only')::boolean AS is_read_only,
     0::bigint AS system, 0::bigint AS timeline, pg_postmaster_start_time() AS started_at, clock_timestamp() AS now
+
+-- name: set_session
+-- Of every database: settings of this session.
+SELECT count(set_config(setting.name, setting.value, false))
+FROM unnest(:names::text[], :settings::text[]) AS setting (name, value)
+
+-- name: take_turn_at_role
+SELECT pg_advisory_xact_lock(hashtextextended('callsheet settings of a role', 0))
+
+-- name: write_role_settings
+-- Of every database: the commands for the settings that are not yet defaults of this role in this database.
+SELECT format('ALTER ROLE %I IN DATABASE %I SET %I = %L', current_user, current_database(), setting.name, setting.value)
+FROM unnest(:names::text[], :settings::text[]) AS setting (name, value)
+WHERE NOT EXISTS (
+    SELECT FROM pg_db_role_setting kept
+    JOIN pg_database d ON d.oid = kept.setdatabase
+    JOIN pg_roles role ON role.oid = kept.setrole
+    WHERE d.datname = current_database() AND role.rolname = current_user
+      AND setting.name || '=' || setting.value = ANY (kept.setconfig)
+)

@@ -22,7 +22,7 @@ class NoInstallation(OperatorError):
 
 async def require_installation(settings: Settings) -> None:
     """Checks that the installation exists. Writes nothing."""
-    dsn = settings.database.dsn
+    dsn = settings.database.server_dsn
     if dsn is None:
         if not await asyncio.to_thread(_has_cluster, settings):
             raise NoInstallation(_missing(settings))

@@ -20,13 +20,13 @@ def transport(settings: Settings) -> Iterator[Unsafe]:
             f"{settings.server.host}). Passwords, API keys and worker tokens can be read on the way.",
             HTTPS,
         )
-    dsn = settings.database.dsn
-    if dsn is not None and _is_plain_database(dsn.get_secret_value()):
-        yield Unsafe(
-            "plain_database",
-            "The connection to PostgreSQL leaves this machine and need not be encrypted.",
-            "Add ?sslmode=verify-full, or at least sslmode=require, to CALLSHEET_DATABASE__DSN.",
-        )
+    for name, dsn in (("DSN", settings.database.dsn), ("DIRECT_DSN", settings.database.direct_dsn)):
+        if dsn is not None and _is_plain_database(dsn.get_secret_value()):
+            yield Unsafe(
+                "plain_database",
+                "The connection to PostgreSQL leaves this machine and need not be encrypted.",
+                f"Add ?sslmode=verify-full, or at least sslmode=require, to CALLSHEET_DATABASE__{name}.",
+            )
     s3 = settings.storage.s3
     for name, url in (("ENDPOINT_URL", s3.endpoint_url), ("PUBLIC_ENDPOINT_URL", s3.public_endpoint_url)):
         if settings.storage.backend == "s3" and is_plain(url):

@@ -32,4 +32,4 @@ CREATE TABLE pools (
 );
 COMMENT ON TABLE pools IS 'A database that holds the files, jobs and wallets of some tenants.';
 COMMENT ON COLUMN pools.database IS 'Name of the database, if it is on the server of central.';
-COMMENT ON COLUMN pools.sealed_dsn IS 'DSN of the database, if it is elsewhere, encrypted with the secret key.';
+COMMENT ON COLUMN pools.sealed_dsn IS 'DSN of the database, if it is elsewhere, encrypted with the secret key. A second line is its DSN through a pooler.';
