@@ -250,3 +250,13 @@ def certificate_for(name: str, folder: Path) -> Path:
     file = folder / "tls.pem"
     file.write_bytes(private + certificate.public_bytes(pem))
     return file
+
+
+async def test_settings_that_a_pooler_refuses_are_not_in_the_startup_message(steady: Pair) -> None:
+    with pytest.raises(TypeError, match="use session="):
+        await connect(steady.dsn("central"), server_settings={"timezone": "UTC", "lock_timeout": "2000"})
+    connection = await connect(steady.dsn("central"), session={"lock_timeout": "2000"})
+    try:
+        assert await connection.fetchval("SHOW lock_timeout") == "2s"
+    finally:
+        await connection.close()

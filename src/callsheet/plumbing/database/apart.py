@@ -26,9 +26,8 @@ class ApartConnection:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._connect(
                     command_timeout=STATEMENT_SECONDS + 1,
-                    server_settings={
-                        "application_name": "callsheet watch",
-                        "timezone": "UTC",
+                    server_settings={"application_name": "callsheet watch", "timezone": "UTC"},
+                    session={
                         "lock_timeout": str(int(LOCK_SECONDS * 1000)),
                         "statement_timeout": str(int(STATEMENT_SECONDS * 1000)),
                     },

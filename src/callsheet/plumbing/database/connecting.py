@@ -42,6 +42,9 @@ KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPALIVE": 10, "TCP_KEEPINTVL": 5, "TCP_K
 REFUSED_BY_A_STANDBY = frozenset({"25006", "0A000", "55000"})
 ASK_SECONDS = 2.0
 
+# The settings that a pooler accepts in a startup message.
+AT_THE_START = frozenset({"application_name", "timezone"})
+
 # Servers that do not report their timeline. It is not compared.
 UNKNOWN = 0
 
@@ -173,6 +176,8 @@ async def connect(dsn: str, *, session: Mapping[str, str] | None = None, **optio
 
     Raises NoPrimary, or the error of the only host.
     """
+    if not (options.get("server_settings") or {}).keys() <= AT_THE_START:
+        raise TypeError(f"a pooler refuses other settings than {sorted(AT_THE_START)} at the start: use session=")
     servers = read_servers(dsn)
     if len(servers.hosts) == 1:
         return await _attempt(servers, servers.hosts[0], session or {}, options)
