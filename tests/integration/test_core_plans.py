@@ -299,8 +299,8 @@ def cases(rows: int) -> Mapping[str, Case]:
         "list_jobs, far back": pool_case(
             "list_jobs", {"jobs_of_user"}, 100, **user, **anything, before=job_id(500), limit=20
         ),
-        "list_jobs_by_client_reference": pool_case(
-            "list_jobs_by_client_reference",
+        "list_jobs_of_reference": pool_case(
+            "list_jobs_of_reference",
             {"jobs_of_client_reference"},
             20,
             **user,

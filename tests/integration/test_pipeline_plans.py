@@ -254,9 +254,9 @@ CASES: dict[str, Case] = {
     ),
     "in_flight_of_run": (PIPELINES["in_flight_of_run"], RUN, {"open_slots"}, 10),
     "open_jobs_of_run": (PIPELINES["open_jobs_of_run"], RUN, {"open_slots"}, 10),
-    "list_jobs_by_run_id": (JOBS["list_jobs_by_run_id"], {**ANY_JOB, **RUN, **PAGE}, {"jobs_of_run"}, 60),
-    "list_jobs_by_run_id, far back": (
-        JOBS["list_jobs_by_run_id"],
+    "list_jobs_of_run": (JOBS["list_jobs_of_run"], {**ANY_JOB, **RUN, **PAGE}, {"jobs_of_run"}, 60),
+    "list_jobs_of_run, far back": (
+        JOBS["list_jobs_of_run"],
         {**ANY_JOB, **RUN, **PAGE, "before": job_id(CANDIDATES // 2)},
         {"jobs_of_run"},
         60,

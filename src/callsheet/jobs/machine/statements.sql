@@ -75,7 +75,7 @@ SELECT {job_columns} FROM (
 WHERE job.tenant_id = :tenant_id
 ORDER BY job.id DESC
 
--- name: list_jobs_by_run_id
+-- name: list_jobs_of_run
 -- A run belongs to one user: its owner is checked on what was read.
 SELECT {job_columns} FROM (
     SELECT {job_columns}
@@ -87,7 +87,7 @@ SELECT {job_columns} FROM (
 WHERE job.tenant_id = :tenant_id AND job.user_id = :user_id
 ORDER BY job.id DESC
 
--- name: list_jobs_by_client_reference
+-- name: list_jobs_of_reference
 -- A statement of its own: with an optional filter, a plan that is kept would read and sort all jobs of the user.
 SELECT {job_columns} FROM (
     SELECT {job_columns}

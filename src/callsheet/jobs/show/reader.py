@@ -11,7 +11,7 @@ from callsheet.jobs.machine.rows import JobPayload, JobRow, OutcomeRow, WholeJob
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import MAX_PAGE_BYTES
-from callsheet.plumbing.database.sql import Connection, Statement, statements
+from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import Job, JobListFilter
 
@@ -64,12 +64,6 @@ async def with_outcomes(
     return page, len(page) < len(rows)
 
 
-def _list_statement(wanted: JobListFilter) -> Statement:
-    """A filter with an index of its own has a statement of its own, which has its name."""
-    names = (f"list_jobs_by_{name}" for name, value in wanted if value is not None)
-    return next((MACHINE_SQL[name] for name in names if name in MACHINE_SQL), MACHINE_SQL["list_jobs"])
-
-
 class JobReader:
     """A user's own jobs: a job of another user is not found (G6)."""
 
@@ -116,7 +110,12 @@ class JobReader:
         }
         pool = await self.pool(principal)
         async with pool.ordinary() as connection:
-            rows = await _list_statement(wanted).rows(connection, JobRow, **values)
+            if wanted.client_reference is not None:
+                rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **values)
+            elif wanted.run_id is not None:
+                rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, JobRow, **values)
+            else:
+                rows = await MACHINE_SQL["list_jobs"].rows(connection, JobRow, **values)
             return await with_outcomes(connection, principal.tenant_id, rows, limit)
 
     async def pool(self, principal: Principal) -> Database:
