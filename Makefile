@@ -24,7 +24,7 @@ API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path 'src/callsheet
 WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts -not -path web/src/api/fields.ts 2>/dev/null) \
 	web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help demo test test-all test-pgbouncer tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web web-tests
+.PHONY: help demo test test-all test-pgbouncer test-postgres tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web web-tests
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -60,6 +60,15 @@ PGBOUNCER ?= pgbouncer
 test-pgbouncer: install-dev ## Run integration tests through a PgBouncer in both modes (PGBOUNCER=program)
 	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --pgbouncer "$(PGBOUNCER)" --pooler session $(BEHIND_A_POOLER) $(ARGS)
 	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --pgbouncer "$(PGBOUNCER)" --pooler transaction $(BEHIND_A_POOLER) $(ARGS)
+
+# Debian, Ubuntu and the packages of PostgreSQL install the programs of each version there.
+VERSION ?= 15
+POSTGRES_BIN ?= /usr/lib/postgresql/$(VERSION)/bin
+ON_EACH_VERSION := tests/interleaving tests/integration/test_migrations.py tests/integration/test_statements.py \
+	tests/integration/test_lease_lifecycle.py tests/integration/test_ledger.py tests/integration/test_submission.py \
+	tests/integration/test_crashes.py $(wildcard tests/integration/test_*_plans.py)
+test-postgres: install-dev ## Run core, plans and migrations on another PostgreSQL (VERSION=15, or POSTGRES_BIN=directory)
+	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --postgres-bin "$(POSTGRES_BIN)" $(ON_EACH_VERSION) $(ARGS)
 
 audit: install-dev ## Check the locked packages for known vulnerabilities; needs access to the advisories
 	@$(BIN)/python -m tools.audit

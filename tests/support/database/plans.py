@@ -74,8 +74,10 @@ async def explain(connection: Connection, name: str, arguments: list[object], *,
         name = f"ordinary_{name}"
         for _ in range(CUSTOM_PLANS):
             await connection.execute(f"EXPLAIN EXECUTE {name} {given}")
+    # Since PostgreSQL 17.
+    serialize = "SERIALIZE TEXT, " if connection.get_server_version() >= (17,) else ""
     response = await connection.fetchval(
-        f"EXPLAIN (ANALYZE, BUFFERS, SERIALIZE TEXT, TIMING OFF, FORMAT JSON) EXECUTE {name} {given}"
+        f"EXPLAIN (ANALYZE, BUFFERS, {serialize}TIMING OFF, FORMAT JSON) EXECUTE {name} {given}"
     )
     if is_ordinary:
         await connection.execute(f"DEALLOCATE {name}")
@@ -90,7 +92,9 @@ async def explain(connection: Connection, name: str, arguments: list[object], *,
             if node["Node Type"] == "Seq Scan" and not (is_ordinary and _rows_read(node) <= FEW_ROWS)
         ),
         buffers=sum(
-            part["Shared Hit Blocks"] + part["Shared Read Blocks"] for part in (plan, explained["Serialization"])
+            part["Shared Hit Blocks"] + part["Shared Read Blocks"]
+            for part in (plan, explained.get("Serialization"))
+            if part is not None
         ),
         rows_dropped=sum(
             node.get(key, 0) * node["Actual Loops"]
