@@ -10,6 +10,7 @@ from pathlib import Path
 import uvloop
 
 from bench import (
+    database_pooler,
     dispatch_batch,
     dispatch_core,
     dispatch_fairness,
@@ -53,6 +54,7 @@ MODULES = (
     dispatch_core,
     dispatch_batch,
     jobs_full,
+    database_pooler,
     dispatch_fairness,
     dispatch_growth,
     dispatch_idle_workers,

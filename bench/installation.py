@@ -6,7 +6,7 @@ PostgreSQL is the embedded one as every installation has it: fsync and synchrono
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,6 +29,7 @@ from callsheet.toolbox.loops import LoopGroup
 from tests.support.rooms import jobs_room
 
 TOKENS = 1_000_000_000
+EMBEDDED: Mapping[str, str | None] = {"dsn": None}
 OPEN_LANE = """
 INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority) VALUES ($1, 'production', 'self_hosted', 0)
 """
@@ -99,13 +100,16 @@ class BenchInstallation:
 
 @asynccontextmanager
 async def open_bench_installation(
-    *, listening: bool = False, loops: tuple[str, ...] = ()
+    *, listening: bool = False, loops: tuple[str, ...] = (), places: Mapping[str, str | None] = EMBEDDED
 ) -> AsyncIterator[BenchInstallation]:
-    """A room of jobs on a fresh installation; with the named loops, and with wake-ups, as in production."""
+    """A room of jobs on a fresh installation; with the named loops, and with wake-ups, as in production.
+
+    `places`: the DSNs of central, for an installation on another server than one of its own.
+    """
     async with AsyncExitStack() as undo:
         home = undo.enter_context(fresh_home())
         undo.enter_context(unread_logs())
-        databases = await open_databases(load_settings(home=home, database={"dsn": None}))
+        databases = await open_databases(load_settings(home=home, database=places))
         undo.push_async_callback(databases.close)
         await _let_checks_be_left_out(databases)
         notifier = Notifier(databases.central)
@@ -140,7 +144,8 @@ def unread_logs() -> Iterator[None]:
 
 async def _let_checks_be_left_out(databases: Databases) -> None:
     """Filling a million rows takes longer than the measurement where each foreign key is checked."""
-    assert databases.embedded is not None
+    if databases.embedded is None:
+        return
     superuser = await asyncpg.connect(databases.embedded.dsn("postgres"))
     try:
         await superuser.execute(f"GRANT SET ON PARAMETER session_replication_role TO {APPLICATION}")

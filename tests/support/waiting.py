@@ -19,7 +19,7 @@ async def until(condition: Callable[[], object], seconds: float = PATIENCE_SECON
         while True:
             response = condition()
             is_question = inspect.isawaitable(response)
-            if await response if is_question else response:
+            if await response if inspect.isawaitable(response) else response:
                 return
             await asyncio.sleep(every)
             every = min(every * 1.3, max(every, 0.05)) if is_question else every

@@ -34,9 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
     directory = config.getoption("--postgres-bin")
     if directory is not None:
         _use_programs(directory)
-    if config.getoption("--pooler") == "transaction":
+    mode = config.getoption("--pooler")
+    if mode is not None:
+        # Ends the run with a sentence if the program is not installed.
         version = version_of(config.getoption("--pgbouncer"))
-        if version < TRACKS_STATEMENTS:
+        if mode == "transaction" and version < TRACKS_STATEMENTS:
             found, needed = (".".join(map(str, each)) for each in (version, TRACKS_STATEMENTS))
             pytest.exit(
                 f"Not run in transaction mode: PgBouncer {found} is installed, and this mode needs {needed}. The run "
