@@ -16,12 +16,13 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
+from callsheet.plumbing.database.adopt import adopt, plan_adoption
 from callsheet.plumbing.database.database import DatabaseError, PoolUnavailable, connected
 from callsheet.plumbing.database.databases import Databases, add_pool, open_databases, open_installation
 from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.database.migrate_all import migrate_all
 from callsheet.plumbing.database.ownership import Central, LeaseHeld, WrongOwner, claim, read_central, read_owner
-from callsheet.plumbing.database.repoint import adopt, repoint
+from callsheet.plumbing.database.repoint import repoint
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import Settings, load_settings
@@ -31,6 +32,7 @@ from tests.support.jobs.core import Core, open_core
 from tests.support.programs.commands import Callsheet
 
 POOLS = ("pool_1", "pool_2")
+ATTACHED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -104,6 +106,10 @@ async def opened(settings: Settings) -> AsyncIterator[Databases]:
         yield databases
     finally:
         await databases.close()
+
+
+async def adopt_all(settings: Settings) -> list[str]:
+    return await adopt(settings, dsn_of(settings), await plan_adoption(settings, dsn_of(settings)))
 
 
 async def rows_of(core: Core, pool: Any) -> dict[str, Any]:
@@ -199,9 +205,9 @@ async def test_central_restored_alone_takes_over_on_command_and_the_old_one_is_r
     copied_installation: CopiedInstallation,
 ) -> None:
     with pytest.raises(DatabaseError, match=r"used pool pool_1 \d seconds? ago. Stop its control planes"):
-        await adopt(copied_installation.copy, dsn_of(copied_installation.copy))
+        await adopt_all(copied_installation.copy)
     await expire_leases(copied_installation.pool_dsns)
-    assert await adopt(copied_installation.copy, dsn_of(copied_installation.copy)) == list(POOLS)
+    assert await adopt_all(copied_installation.copy) == list(POOLS)
     async with opened(copied_installation.copy) as restored:
         assert restored.unavailable == {}
         core = open_core(restored)
@@ -217,29 +223,7 @@ async def test_central_restored_alone_takes_over_on_command_and_the_old_one_is_r
         async with old.connection():
             pass
     # Repeating it changes nothing.
-    assert await adopt(copied_installation.copy, dsn_of(copied_installation.copy)) == list(POOLS)
-
-
-@pytest.mark.thorough
-async def test_a_pool_restored_alone_works_without_a_confirmation(
-    copied_installation: CopiedInstallation, database_copies: DatabaseCopies
-) -> None:
-    ann = await copied_installation.core.member("pool_2")
-    await copied_installation.core.submit(ann)
-    restored = await database_copies.of(copied_installation.pool_dsns["pool_2"])
-    assert (
-        await add_pool(copied_installation.settings, copied_installation.databases.central.dsn, "pool_2", restored)
-        == []
-    )
-    await copied_installation.databases.refresh_pools()
-    assert copied_installation.databases.unavailable == {}
-    async with (await copied_installation.databases.pool("pool_2")).connection() as connection:
-        assert f"/{await connection.fetchval('SELECT current_database()')}?" in restored
-    # A process that has kept the pool since before works on the restored one.
-    job = await copied_installation.core.submit(ann)
-    async with connected(restored, "pool_2") as connection:
-        assert await connection.fetchval("SELECT count(*) FROM ai_jobs") == 2
-        assert await connection.fetchval("SELECT true FROM ai_jobs WHERE id = $1", job.id)
+    assert await adopt_all(copied_installation.copy) == list(POOLS)
 
 
 @pytest.mark.thorough
@@ -329,7 +313,7 @@ async def test_one_of_two_centrals_gets_a_pool_without_an_owner(
     first, second = await central_of(unchanged_installation.settings), await central_of(unchanged_installation.copy)
     async with connected(dsn, "pool_3") as one, connected(dsn, "pool_3") as other:
         claims = await asyncio.gather(
-            claim(one, "pool_3", first), claim(other, "pool_3", second), return_exceptions=True
+            claim(one, "pool_3", first, ATTACHED), claim(other, "pool_3", second, ATTACHED), return_exceptions=True
         )
         assert sorted(type(outcome) for outcome in claims if outcome is not None) == [WrongOwner]
         owner = await read_owner(one)
@@ -348,20 +332,20 @@ async def test_a_physical_copy_does_not_get_the_lease_of_its_original(
     original = replace(await central_of(unchanged_installation.settings), started_at=start)
     copy = replace(original, started_at=start + timedelta(days=1))
     async with connected(dsn, "pool_3") as connection:
-        await claim(connection, "pool_3", original)
+        await claim(connection, "pool_3", original, ATTACHED)
         with pytest.raises(LeaseHeld, match=r"used pool pool_3 0 seconds ago.*served within 30 seconds"):
-            await claim(connection, "pool_3", copy)
+            await claim(connection, "pool_3", copy, ATTACHED)
         # A control plane that runs through a restart of central knows the time before.
-        await claim(connection, "pool_3", copy, known_started_at=original.started_at)
+        await claim(connection, "pool_3", copy, ATTACHED, known_started_at=original.started_at)
         with pytest.raises(LeaseHeld):
-            await claim(connection, "pool_3", original)
+            await claim(connection, "pool_3", original, ATTACHED)
         await expire_leases({"pool_3": dsn})
         # An installation that knows that it may be a copy does not claim a pool without a holder.
         with pytest.raises(WrongOwner, match="may be a copy"):
-            await claim(connection, "pool_3", replace(original, is_possible_copy=True))
-        await claim(connection, "pool_3", original)
+            await claim(connection, "pool_3", replace(original, is_possible_copy=True), ATTACHED)
+        await claim(connection, "pool_3", original, ATTACHED)
         with pytest.raises(WrongOwner, match="belongs to installation"):
-            await claim(connection, "pool_3", replace(original, installation_id=uuid4()))
+            await claim(connection, "pool_3", replace(original, installation_id=uuid4()), ATTACHED)
 
 
 async def test_a_command_does_not_touch_the_lease(copied_installation: CopiedInstallation) -> None:
@@ -385,7 +369,8 @@ async def test_central_and_pool_on_one_server_need_no_lease(copied_installation:
     dsn = copied_installation.pool_dsns["pool_1"]
     async with connected(dsn, "pool_1") as connection:
         await connection.execute("UPDATE pool_owner SET central_started_at = '2020-01-01', renewed_at = now()")
-        await claim(connection, "pool_1", await central_of(copied_installation.settings))
+        attached_at = await connection.fetchval("SELECT attached_at FROM pool_owner")
+        await claim(connection, "pool_1", await central_of(copied_installation.settings), attached_at)
 
 
 async def test_status_shows_the_location_of_each_database_and_every_mismatch(

@@ -22,6 +22,8 @@ from callsheet.toolbox.errors import OperatorError
 class Failpoint(StrEnum):
     MIGRATE_BETWEEN_DATABASES = "migrate.between_databases"
     ADD_POOL_BEFORE_REGISTER = "add_pool.before_register"
+    ADOPT_BEFORE_REGISTER = "adopt.before_register"
+    ADOPT_BEFORE_RETIRE = "adopt.before_retire"
     REPOINT_BETWEEN_DATABASES = "repoint.between_databases"
     CREATE_TENANT_BEFORE_CENTRAL = "create_tenant.before_central"
     DELETE_USER_BEFORE_CANCEL = "delete_user.before_cancel"

@@ -8,22 +8,19 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
-from uuid import UUID
+from urllib.parse import unquote, urlsplit
 
 import typer
 
-from callsheet.cli.shared.console import err, out, print_json, print_table
-from callsheet.settings import POOL_DSN_VARIABLE, Settings, given_pool_direct_dsn, given_pool_dsn, load_settings
+from callsheet.cli.installation.adoption import adopt, pool_dsn, repoint
+from callsheet.cli.shared.console import out, print_json, print_table
+from callsheet.settings import POOL_DSN_VARIABLE, Settings, given_pool_direct_dsn, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.errors import Unavailable
 from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
-    from callsheet.media.storage import Storage
     from callsheet.plumbing.database.migrate import SchemaState
     from callsheet.plumbing.database.ownership import Central
     from callsheet.plumbing.database.pool_keeper import PoolAddress
@@ -88,37 +85,8 @@ def add_pool(
     out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; it can hold tenants now.")
 
 
-@app.command()
-def adopt(
-    storage: bool = typer.Option(
-        False, "--storage", help="Also take over the object storage: this installation may delete files there."
-    ),
-) -> None:
-    """This central is the production, restored or moved: let it take over its pools.
-
-    The central that had them before is refused from then on. Stop its control planes first.
-    """
-    names, place = asyncio.run(_adopt(load_settings(), storage))
-    out.print(f"This central owns {', '.join(names)} now.")
-    if place is not None:
-        out.print(f"This installation owns the storage at {place} now.")
-
-
-@app.command()
-def repoint(
-    pools: list[str] = typer.Argument(None, metavar="NAME=DSN …", help="A copy of each pool: pool_1=postgresql://…"),
-    physical_copy: bool = typer.Option(
-        False, "--physical-copy", help="The pools were copied as disk snapshots or data directories."
-    ),
-) -> None:
-    """Give a copy of the central database its own installation id and pools, for example for staging.
-
-    The pools must be copies as well. A pool needs no DSN here if it was copied together with central's whole server.
-    """
-    new_id, problem = asyncio.run(_repoint(load_settings(), _named_dsns(pools or []), physical_copy))
-    out.print(f"This copy is installation {new_id} now, with pools of its own.")
-    if problem is not None:
-        err.print(f"Warning: {problem}")
+app.command()(adopt)
+app.command()(repoint)
 
 
 @app.command()
@@ -205,7 +173,7 @@ async def _pool_row(pool: PoolAddress, central: Central) -> dict[str, Any]:
         return {**row, "problem": str(error)}
     if owner is None:
         return row
-    refused = refusal(pool.name, central, owner)
+    refused = refusal(pool.name, central, owner, pool.attached_at)
     matches = {"installation": str(owner.installation_id), "matches": refused is None}
     return {**row, **matches, "problem": row["problem"] or (str(refused) if refused else None)}
 
@@ -244,28 +212,12 @@ async def _migrate(settings: Settings, create: bool, without: list[str]) -> dict
 
 
 def _pool_dsn(given: str | None) -> str:
-    if given is not None:
-        if _has_password(given):
-            raise OperatorError(
-                "A password on the command line can be read by other users of this machine, and stays in the shell's "
-                f"history. Set {POOL_DSN_VARIABLE} to the whole URL, or leave it out to get a prompt."
-            )
-        return given
-    dsn = given_pool_dsn()
+    dsn = pool_dsn(given)
     if dsn is None and sys.stdin.isatty():
         dsn = getpass.getpass("Database (postgresql://user:password@host/name): ").strip()
     if not dsn:
         raise OperatorError(f"Which database? Set {POOL_DSN_VARIABLE}=postgresql://user:password@host/name.")
     return dsn
-
-
-def _has_password(dsn: str) -> bool:
-    try:
-        parts = urlsplit(dsn)
-        return bool(parts.password) or "password" in parse_qs(parts.query)
-    except ValueError:
-        # The text is not a URL; the caller refuses it.
-        return False
 
 
 async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
@@ -278,62 +230,6 @@ async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
         # Only central is migrated: the first pool may be the one that is being added.
         await require_current(dsn, "central", CENTRAL)
         return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn, given_pool_direct_dsn())]
-
-
-async def _adopt(settings: Settings, with_storage: bool) -> tuple[list[str], str | None]:
-    """The adopted pools, and the place of the storage if it was taken over too."""
-    from callsheet.media.storage.owner import mark
-    from callsheet.plumbing.database.database import connected
-    from callsheet.plumbing.database.databases import CENTRAL
-    from callsheet.plumbing.database.ownership import read_central
-    from callsheet.plumbing.database.repoint import adopt
-
-    async with _running_central(settings) as dsn:
-        names = await adopt(settings, dsn)
-        if not with_storage:
-            return names, None
-        async with connected(dsn, CENTRAL) as connection:
-            central = await read_central(connection, dsn)
-        async with _storage(settings) as storage:
-            await mark(storage, central.installation_id)
-            return names, storage.place
-
-
-async def _repoint(settings: Settings, dsns: dict[str, str], physical_copy: bool) -> tuple[UUID, str | None]:
-    """The new id, and the reason why this copy may not delete anything in its storage, if there is one."""
-    from callsheet.media.storage.owner import refusal
-    from callsheet.plumbing.database.repoint import repoint
-
-    async with _running_central(settings) as dsn:
-        new_id = await repoint(settings, dsn, dsns, physical_copy=physical_copy)
-    async with _storage(settings) as storage:
-        try:
-            return new_id, await refusal(storage, new_id)
-        except Unavailable as error:
-            return new_id, f"The storage at {storage.place} was not checked: {error}"
-
-
-@asynccontextmanager
-async def _storage(settings: Settings) -> AsyncIterator[Storage]:
-    from callsheet.media.storage import open_storage
-    from callsheet.plumbing.installation.secrets import master_secret
-
-    storage = open_storage(settings, master_secret(settings, create=False), None)
-    try:
-        yield storage
-    finally:
-        await storage.close()
-
-
-def _named_dsns(given: list[str]) -> dict[str, str]:
-    dsns = {}
-    for each in given:
-        name, separator, dsn = each.partition("=")
-        if not separator or not dsn.startswith(("postgresql://", "postgres://")):
-            # The text is not shown, because it may contain a password.
-            raise OperatorError("Write each pool as NAME=DSN, like pool_1=postgresql://user:password@host/name")
-        dsns[name] = dsn
-    return dsns
 
 
 async def _shell(settings: Settings, database: str) -> int:

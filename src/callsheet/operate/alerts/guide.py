@@ -196,7 +196,7 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "A control plane cannot use a pool: the database is not reachable, not migrated, does not grant what is "
             "needed, or belongs to another central. Its tenants get 503 and its jobs wait; everything else works.",
             "Do what the message says. The pool is opened within seconds, without a restart.",
-            "how-to/restore-and-copy.md#why-a-restored-central-is-refused",
+            "how-to/restore-and-copy.md#why-a-restored-database-is-refused",
         ),
         "standby_gone": Guide(
             "A standby of a database is gone: too few synchronous standbys are connected and every write waits "

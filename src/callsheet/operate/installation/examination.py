@@ -18,6 +18,7 @@ from callsheet.operate.alerts.current import engine_killers, low_worker_disks
 from callsheet.operate.alerts.rules import AlertFacts, alerts
 from callsheet.operate.installation.bucket_cors import browser_origins, cors_rule, refused_origins
 from callsheet.operate.installation.local_storage import local_storage_findings
+from callsheet.operate.installation.pool_contents import misplaced_sentence, misplaced_tenants
 from callsheet.operate.installation.replication import replication_findings
 from callsheet.plumbing.database.database import CANNOT_CONNECT, DIRECT_DSN, connected, unreachable
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central
@@ -170,6 +171,8 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
             for pool in pools:
                 try:
                     pending[pool.name], replication[pool.name] = await _examine_pool(pool, central)
+                    if not pending[pool.name]:
+                        warned += await _misplaced_tenants(dsn, pool)
                     broken += await _two_primaries(pool.name, pool.dsn)
                     poolers += await _pooler(pool.name, pool.pooled_dsn or pool.dsn)
                 except OperatorError as error:
@@ -229,8 +232,14 @@ async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[tuple[Migr
     """The pool's missing migrations and its replication. Raises an error that prevents it from being served."""
     state = await inspect(pool.dsn, "pool", pool.name)
     async with connected(pool.dsn, pool.name) as connection:
-        await check_owner(connection, pool.name, central)
+        await check_owner(connection, pool.name, central, pool.attached_at)
         return state.pending, await read_replication(connection)
+
+
+async def _misplaced_tenants(central_dsn: str, pool: PoolAddress) -> list[SettingsFinding]:
+    async with connected(central_dsn, CENTRAL) as central, connected(pool.dsn, pool.name) as connection:
+        found = await misplaced_tenants(central, connection, pool.name)
+    return [SettingsFinding("database", "warning", misplaced_sentence(pool.name, found))] if found else []
 
 
 async def _storage(settings: Settings, reach: ReachCentral) -> list[SettingsFinding]:

@@ -19,3 +19,15 @@ SELECT f.path FROM files f
 WHERE f.status = 'ready' AND f.disk = 'local' AND f.deleted_at IS NULL
 ORDER BY f.created_at DESC
 LIMIT :max_rows
+
+-- name: pool_contents
+-- Ids of jobs have the order of time.
+SELECT pg_database_size(current_database()) AS size_bytes, count(*) AS jobs, max(j.id::text)::uuid AS newest_job,
+    max(j.created_at) AS newest_at, clock_timestamp() AS now
+FROM ai_jobs j
+
+-- name: count_jobs_after
+SELECT count(*) FROM ai_jobs WHERE :newest_job::uuid IS NULL OR id > :newest_job
+
+-- name: list_tenants
+SELECT tenant_id FROM pool_tenants

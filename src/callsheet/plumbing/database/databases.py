@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from urllib.parse import quote, urlsplit
 
 import asyncpg
@@ -24,7 +25,7 @@ from callsheet.plumbing.database.database import (
     create_database,
     has_database,
 )
-from callsheet.plumbing.database.ownership import Central, claim, read_central, release
+from callsheet.plumbing.database.ownership import Central, claim, read_central, read_owner, release
 from callsheet.plumbing.database.pool_keeper import DatabaseRole, PoolAddress, PoolKeeper, prepare_pool
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.embedded import EmbeddedPostgres
@@ -239,7 +240,8 @@ async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddre
 async def add_pool(
     settings: Settings, central_dsn: str, name: str, dsn: str, direct_dsn: str | None = None
 ) -> list[schema.Migration]:
-    """Migrates the database and registers it as a pool. Repeating it replaces the DSN of the pool.
+    """Migrates the database and registers it as a pool. Repeating it changes the DSN of the same database; another
+    database takes its place by `adopt`.
 
     `direct_dsn`: the same database without a pooler, if `dsn` goes through one.
     """
@@ -250,24 +252,36 @@ async def add_pool(
         )
     async with connected(central_dsn, CENTRAL) as connection:
         await check_key(connection, settings)
-        known = any(row["name"] == name for row in await SQL["list_pools"].rows(connection))
+        known = {row["name"]: row["attached_at"] for row in await SQL["list_pools"].rows(connection)}
         central = await read_central(connection, central_dsn)
-    if known and (await schema.inspect(dsn, "pool", name)).version == 0:
-        # The tenants of the pool would be routed to a database without their data.
+        now = await SQL["read_clock"].value(connection)
+    address = PoolAddress(name, dsn, known.get(name) or await _attached_before(name, dsn) or now)
+    if name in known and (await schema.inspect(dsn, "pool", name)).version == 0:
         raise DatabaseError(
             f"Pool {name} already exists, and an empty database cannot replace it. Restore its data there first, or "
             "choose another name."
         )
-    applied = await prepare_pool(dsn, name, central, migrate=True)
+    applied = await prepare_pool(address, central, migrate=True, may_be_empty=True)
     async with connected(dsn, name) as connection:
-        await claim(connection, name, central)
+        await claim(connection, name, central, address.attached_at)
         # Only control planes keep the lease.
         await release(connection, central.started_at)
     await hit(Failpoint.ADD_POOL_BEFORE_REGISTER)
+    sealed = seal_dsns(settings, dsn, pooled_dsn)
     async with connected(central_dsn, CENTRAL) as connection:
-        sealed = seal(master_secret(settings), SEAL, "\n".join(filter(None, (dsn, pooled_dsn))))
-        await SQL["register_pool"].run(connection, name=name, database=None, sealed_dsn=sealed)
+        await SQL["attach_pool"].run(connection, name=name, sealed_dsn=sealed, attached_at=address.attached_at)
     return applied
+
+
+def seal_dsns(settings: Settings, dsn: str, pooled_dsn: str | None) -> bytes:
+    return seal(master_secret(settings), SEAL, "\n".join(filter(None, (dsn, pooled_dsn))))
+
+
+async def _attached_before(name: str, dsn: str) -> datetime | None:
+    """When the database became this pool, if it did: after a crash, or if central was restored from before."""
+    async with connected(dsn, name) as connection:
+        owner = await read_owner(connection)
+    return None if owner is None else owner.attached_at
 
 
 async def first_pool_database(connection: Connection) -> str:
@@ -292,15 +306,16 @@ def _addresses(settings: Settings, central_dsn: str, rows: Sequence[asyncpg.Reco
 
 
 def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolAddress:
-    name, database, sealed = row["name"], row["database"], row["sealed_dsn"]
+    name, database, sealed, attached_at = row["name"], row["database"], row["sealed_dsn"], row["attached_at"]
     if database is not None:
         pooled = _secret(settings.database.pooled_dsn)
         pooled_dsn = None if pooled is None else with_database(pooled, database)
-        return PoolAddress(name, with_database(central_dsn, database), pooled_dsn=pooled_dsn)
+        return PoolAddress(name, with_database(central_dsn, database), attached_at, pooled_dsn=pooled_dsn)
     dsn, _, pooled_dsn = (unseal(master_secret(settings, create=False), SEAL, sealed) or "").partition("\n")
     return PoolAddress(
         name,
         dsn or None,
+        attached_at,
         f"The URL of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it was "
         f"added with, or add it again: callsheet db add-pool {name} DSN",
         pooled_dsn or None,

@@ -16,7 +16,7 @@ from callsheet.plumbing.database.databases import (
     with_database,
 )
 from callsheet.plumbing.database.ownership import Central, check_owner, read_central
-from callsheet.plumbing.database.pool_keeper import PoolAddress, prepare_pool
+from callsheet.plumbing.database.pool_keeper import PoolAddress, empty_pool, prepare_pool
 from callsheet.plumbing.database.sql import DatabaseKind
 from callsheet.settings import Settings
 
@@ -44,7 +44,7 @@ async def migrate_all(settings: Settings, dsn: str, without: Collection[str] = (
 
     async def migrate(address: PoolAddress) -> None:
         try:
-            applied[address.name] = await prepare_pool(address.dsn, address.name, central, migrate=True)
+            applied[address.name] = await prepare_pool(address, central, migrate=True)
         except DatabaseError as error:
             problems[address.name] = str(error)
 
@@ -87,12 +87,9 @@ async def _check_all(settings: Settings, dsn: str, without: Collection[str]) -> 
 
 async def _check_pool(address: PoolAddress, central: Central) -> None:
     if not await _check_schema(address.dsn, "pool", address.name):
-        raise DatabaseError(
-            f"The database of pool {address.name} is empty. Restore its data there first, and run: callsheet db adopt "
-            f"{address.name}"
-        )
+        raise empty_pool(address.name)
     async with connected(address.dsn, address.name) as connection:
-        await check_owner(connection, address.name, central)
+        await check_owner(connection, address.name, central, address.attached_at)
 
 
 async def _check_schema(dsn: str, kind: DatabaseKind, name: str) -> bool:

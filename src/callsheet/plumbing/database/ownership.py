@@ -3,6 +3,10 @@
 A copy of central knows the DSNs of production's pools. So each pool records its owner: the installation, the place of
 central (server and database), and a lease with the start time of central's server. The claim is one statement;
 `refusal` explains why it changed nothing.
+
+The pool and central also record when the database became the pool. A database that another one replaced is marked as
+retired; a restored copy from before knows an earlier time, or is at another place than where it was claimed (decision
+0053).
 """
 
 from __future__ import annotations
@@ -29,6 +33,10 @@ UNKNOWN_SYSTEM = 0
 
 class WrongOwner(DatabaseError):
     """This central may not work on the pool. The message explains what the operator has to decide."""
+
+
+class NotAttached(WrongOwner):
+    """Another database took the place of this one, or this one was restored, and no operator has attached it."""
 
 
 class LeaseHeld(WrongOwner):
@@ -65,8 +73,12 @@ class PoolOwner:
     pool_database: int
     is_held: bool
     renewed_ago: float
+    attached_at: datetime
+    retired_at: datetime | None
+    successor: str | None
     server_started_at: datetime
     database: int
+    system: int
 
 
 async def read_central(connection: Connection, dsn: str) -> Central:
@@ -99,28 +111,33 @@ async def read_owner(connection: Connection) -> PoolOwner | None:
     if await connection.fetchval("SELECT to_regclass('pool_owner')") is None:
         return None
     row = await POOL_SQL["read_owner"].row(connection, lease_seconds=LEASE_SECONDS)
-    return None if row is None else PoolOwner(**row)
+    return None if row is None else PoolOwner(**row, system=await read_system(connection))
 
 
-async def check_owner(connection: Connection, pool: str, central: Central) -> None:
-    """Raises WrongOwner if another central owns the pool. Call it before anything is written there."""
+async def check_owner(connection: Connection, pool: str, central: Central, attached_at: datetime) -> None:
+    """Raises WrongOwner if another central owns the pool, or if this database is not the one that central attached.
+    Call it before anything is written there.
+    """
     owner = await read_owner(connection)
     if owner is not None:
-        _raise(refusal(pool, central, owner))
+        _raise(refusal(pool, central, owner, attached_at))
 
 
-async def claim(connection: Connection, pool: str, central: Central, known_started_at: datetime | None = None) -> None:
-    """Makes this central the pool's owner, or renews its lease. Raises WrongOwner if another central owns it.
+async def claim(
+    connection: Connection, pool: str, central: Central, attached_at: datetime, known_started_at: datetime | None = None
+) -> None:
+    """Makes this central the pool's owner, or renews its lease. Raises WrongOwner as `check_owner` does.
 
     `known_started_at`: the start time of this process's last claim, so that a restart of central is not mistaken for
     another central.
     """
     if central.is_possible_copy:
-        await check_owner(connection, pool, central)
+        await check_owner(connection, pool, central, attached_at)
     claimed = await POOL_SQL["claim_pool"].run(
         connection,
         **_values(central),
         pool_system=await read_system(connection),
+        attached_at=attached_at,
         known_started_at=known_started_at,
         lease_seconds=LEASE_SECONDS,
     )
@@ -128,19 +145,22 @@ async def claim(connection: Connection, pool: str, central: Central, known_start
         owner = await read_owner(connection)
         assert owner is not None, "only an owner can prevent a claim"
         # This is None if the lease expired between the two statements: the next attempt succeeds.
-        _raise(refusal(pool, central, owner) or _held(pool, central, owner))
+        _raise(refusal(pool, central, owner, attached_at) or _held(pool, central, owner))
 
 
 async def release(connection: Connection, claimed_with: datetime) -> None:
     await POOL_SQL["release_pool"].run(connection, central_started_at=claimed_with, lease_seconds=LEASE_SECONDS)
 
 
-async def take(connection: Connection, pool: str, central: Central, seen: PoolOwner) -> None:
-    """Makes this central the owner, because the operator decided so. The former owner loses the pool."""
+async def take(connection: Connection, pool: str, central: Central, attached_at: datetime, seen: PoolOwner) -> None:
+    """Makes this database the pool, and this central its owner, because the operator decided so. The former owner
+    loses the pool.
+    """
     taken = await POOL_SQL["take_pool"].run(
         connection,
         **_values(central),
         pool_system=await read_system(connection),
+        attached_at=attached_at,
         seen_installation_id=seen.installation_id,
         seen_renewed_at=seen.renewed_at,
     )
@@ -148,7 +168,12 @@ async def take(connection: Connection, pool: str, central: Central, seen: PoolOw
         raise WrongOwner(f"Another central claimed pool {pool} at this moment. Stop its control planes first.")
 
 
-def refusal(pool: str, central: Central, owner: PoolOwner) -> WrongOwner | None:
+async def retire(connection: Connection, central: Central, successor: str) -> None:
+    """Marks the database as replaced. It is refused from now on, also by a central that was restored."""
+    await POOL_SQL["retire_pool"].run(connection, installation_id=central.installation_id, successor=successor)
+
+
+def refusal(pool: str, central: Central, owner: PoolOwner, attached_at: datetime) -> WrongOwner | None:
     """The reason why this central may not use the pool, by the conditions of `claim_pool`; None if it may."""
     if owner.installation_id != central.installation_id:
         return WrongOwner(
@@ -156,11 +181,20 @@ def refusal(pool: str, central: Central, owner: PoolOwner) -> WrongOwner | None:
             f"{central.installation_id}. If both are copies, run: callsheet db repoint {pool}=DSN. Otherwise name the "
             f"database of this installation: callsheet db add-pool {pool} DSN"
         )
+    if owner.retired_at is not None:
+        return retired(pool, owner.retired_at, owner.successor)
     if not same_place(central, owner):
         return WrongOwner(
             f"Pool {pool} belongs to the central at {owner.central_name}, and this central at {central.name} is a "
             f"restored or copied one. {_decide(pool)}"
         )
+    if not is_original(owner):
+        return NotAttached(
+            f"The database of pool {pool} is a restored copy, with the state of {shown_time(owner.renewed_at)}. To see "
+            f"what it has and to attach it, run: callsheet db adopt {pool}"
+        )
+    if owner.attached_at != attached_at:
+        return _other_database(pool, owner, attached_at)
     if owner.central_started_at == central.started_at or owner.server_started_at == central.started_at:
         return None
     if central.is_possible_copy:
@@ -176,9 +210,36 @@ def same_place(central: Central, owner: PoolOwner) -> bool:
     return owner.central_database == central.database and (systems[0] == systems[1] or UNKNOWN_SYSTEM in systems)
 
 
-def is_original(owner: PoolOwner, system: int) -> bool:
+def is_original(owner: PoolOwner) -> bool:
     """Whether the pool is at the place where it was claimed. A restored dump is not; a physical copy looks the same."""
-    return owner.pool_database == owner.database and owner.pool_system == system
+    systems = (owner.pool_system, owner.system)
+    return owner.pool_database == owner.database and (systems[0] == systems[1] or UNKNOWN_SYSTEM in systems)
+
+
+def retired(pool: str, retired_at: datetime, successor: str | None) -> NotAttached:
+    return NotAttached(
+        f"This database of pool {pool} was retired at {shown_time(retired_at)}, when {successor} took its place. "
+        f"Attach that one: callsheet db adopt {pool} DSN"
+    )
+
+
+def shown_time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _other_database(pool: str, owner: PoolOwner, attached_at: datetime) -> NotAttached:
+    """One of the two was restored: each has the time of another attachment."""
+    here, there = shown_time(attached_at), shown_time(owner.attached_at)
+    if owner.attached_at < attached_at:
+        return NotAttached(
+            f"This is an earlier database of pool {pool}: it became the pool at {there}, and central attached another "
+            f"one at {here}. Name that one in its DSN. To see what this one has and to attach it, run: callsheet db "
+            f"adopt {pool}"
+        )
+    return NotAttached(
+        f"This central is older than pool {pool}: the database became the pool at {there}, and central knows of {here}."
+        f" If this is the production, restored, run: callsheet db adopt"
+    )
 
 
 def _held(pool: str, central: Central, owner: PoolOwner) -> LeaseHeld:

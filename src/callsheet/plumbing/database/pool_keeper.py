@@ -30,7 +30,6 @@ from callsheet.plumbing.database.ownership import (
     read_owner,
     release,
 )
-from callsheet.plumbing.database.privileges import require_privileges
 from callsheet.plumbing.database.sql import Connection
 from callsheet.settings import DatabaseSettings
 
@@ -48,6 +47,8 @@ class PoolAddress:
     name: str
     # None if it cannot be read; `reason` has the cause.
     readable_dsn: str | None
+    # When this database became the pool, as central knows it.
+    attached_at: datetime
     reason: str = ""
     # The same database through a pooler, if that is another DSN.
     pooled_dsn: str | None = None
@@ -133,7 +134,7 @@ class PoolKeeper:
             if self.database is None:
                 await self._open(address, central)
             else:
-                await self._renew(self.database, central, read_again)
+                await self._renew(self.database, address, central, read_again)
         except LeaseHeld as error:
             self._watch_rival(error)
             await self._refused(error)
@@ -169,32 +170,38 @@ class PoolKeeper:
         return address.readable_dsn is not None and (address.readable_dsn, address.pooled_dsn) != places
 
     async def _open(self, address: PoolAddress, central: Central) -> None:
-        dsn = address.dsn
-        await prepare_pool(dsn, self.name, central, migrate=self._role.migrates)
-        async with connected(dsn, self.name) as connection:
-            await self._claim(connection, central)
-        self._database.dsn, self._database.pooled_dsn = dsn, address.pooled_dsn
+        await prepare_pool(address, central, migrate=self._role.migrates)
+        async with connected(address.dsn, self.name) as connection:
+            await self._claim(connection, address, central)
+        self._database.dsn, self._database.pooled_dsn = address.dsn, address.pooled_dsn
         await self._database.open()
         if self._is_closed:
             await self._database.close()
 
-    async def _renew(self, database: Database, central: Central, read_again: Callable[[], Awaitable[Central]]) -> None:
-        async with asyncio.timeout(CLAIM_SECONDS), database.apart() as connection:
-            try:
-                await self._claim(connection, central)
-            except LeaseHeld:
-                # Central may have been restarted after it was read, and another control plane noticed first.
-                again = await read_again()
-                if again.started_at == central.started_at:
-                    raise
-                await self._claim(connection, again)
+    async def _renew(
+        self, database: Database, address: PoolAddress, central: Central, read_again: Callable[[], Awaitable[Central]]
+    ) -> None:
+        try:
+            async with asyncio.timeout(CLAIM_SECONDS), database.apart() as connection:
+                try:
+                    await self._claim(connection, address, central)
+                except LeaseHeld:
+                    # Central may have been restarted after it was read, and another control plane noticed first.
+                    again = await read_again()
+                    if again.started_at == central.started_at:
+                        raise
+                    await self._claim(connection, address, again)
+        except asyncpg.UndefinedTableError:
+            # An empty database has its name, and pg_restore may be filling it.
+            await database.close()
+            raise empty_pool(self.name) from None
 
-    async def _claim(self, connection: Connection, central: Central) -> None:
+    async def _claim(self, connection: Connection, address: PoolAddress, central: Central) -> None:
         if self._role.holds_leases or await read_owner(connection) is None:
-            await claim(connection, self.name, central, self._claimed_with)
+            await claim(connection, self.name, central, address.attached_at, self._claimed_with)
             self._claimed_with = central.started_at
         else:
-            await check_owner(connection, self.name, central)
+            await check_owner(connection, self.name, central, address.attached_at)
         self._renewed = time.monotonic()
 
     async def _refused(self, error: DatabaseError) -> None:
@@ -209,15 +216,27 @@ class PoolKeeper:
         self._seen_lease = held.renewed_at
 
 
-async def prepare_pool(dsn: str, name: str, central: Central, *, migrate: bool) -> list[schema.Migration]:
+async def prepare_pool(
+    address: PoolAddress, central: Central, *, migrate: bool, may_be_empty: bool = False
+) -> list[schema.Migration]:
     """Checks that the pool belongs to this central before anything is written, then migrates or checks its schema."""
+    dsn, name = address.dsn, address.name
     try:
+        if (await schema.inspect(dsn, "pool", name)).version == 0 and not may_be_empty:
+            # pg_restore may be filling it.
+            raise empty_pool(name)
         async with connected(dsn, name) as connection:
-            await require_privileges(connection, name)
-            await check_owner(connection, name, central)
+            await check_owner(connection, name, central, address.attached_at)
         if migrate:
             return await schema.migrate(dsn, "pool", name)
         await schema.require_current(dsn, "pool", name)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         raise DatabaseError(unreachable(name, dsn, error)) from error
     return []
+
+
+def empty_pool(name: str) -> DatabaseError:
+    """Tenants of the pool would be routed to a database without their data."""
+    return DatabaseError(
+        f"The database of pool {name} is empty. Restore its data there first, and run: callsheet db adopt {name}"
+    )

@@ -2,11 +2,24 @@
 -- owns: database_identity, installation, pools, schema_migrations
 
 -- name: list_pools
-SELECT name, database, sealed_dsn FROM pools ORDER BY created_at, name
+SELECT name, database, sealed_dsn, attached_at FROM pools ORDER BY created_at, name
 
 -- name: register_pool
 INSERT INTO pools (name, database, sealed_dsn) VALUES (:name, :database, :sealed_dsn)
 ON CONFLICT (name) DO UPDATE SET database = excluded.database, sealed_dsn = excluded.sealed_dsn
+
+-- name: attach_pool
+-- The database becomes the pool.
+INSERT INTO pools (name, sealed_dsn, attached_at) VALUES (:name, :sealed_dsn, :attached_at)
+ON CONFLICT (name) DO UPDATE SET
+    database = NULL, sealed_dsn = excluded.sealed_dsn, attached_at = excluded.attached_at
+
+-- name: attach_pool_again
+-- The database that is at the place of the pool now becomes the pool: it was restored there.
+UPDATE pools SET attached_at = :attached_at WHERE name = :name
+
+-- name: read_clock
+SELECT clock_timestamp()
 
 -- name: read_installation
 SELECT id, possible_copy_at FROM installation

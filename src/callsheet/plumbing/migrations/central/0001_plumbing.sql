@@ -27,9 +27,12 @@ CREATE TABLE pools (
     database    text,
     sealed_dsn  bytea,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT name_is_an_identifier CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),
     CONSTRAINT pool_is_in_one_place CHECK (num_nonnulls(database, sealed_dsn) = 1)
 );
 COMMENT ON TABLE pools IS 'A database that holds the files, jobs and wallets of some tenants.';
 COMMENT ON COLUMN pools.database IS 'Name of the database, if it is on the server of central.';
 COMMENT ON COLUMN pools.sealed_dsn IS 'DSN of the database, if it is elsewhere, encrypted with the secret key. A second line is its DSN through a pooler.';
+COMMENT ON COLUMN pools.attached_at IS
+    'When this database became the pool. The database records the same time, so that an earlier one is refused.';

@@ -11,7 +11,11 @@ CREATE TABLE pool_owner (
     renewed_at          timestamptz NOT NULL DEFAULT clock_timestamp(),
     pool_system         bigint NOT NULL,
     pool_database       bigint NOT NULL,
-    CONSTRAINT there_is_one_owner CHECK (is_only)
+    attached_at         timestamptz NOT NULL,
+    retired_at          timestamptz,
+    successor           text,
+    CONSTRAINT there_is_one_owner CHECK (is_only),
+    CONSTRAINT retired_pool_has_successor CHECK ((retired_at IS NULL) = (successor IS NULL))
 );
 COMMENT ON TABLE pool_owner IS
     'The central that may work on this pool, in one row. No row until the first control plane claims the pool.';
@@ -25,3 +29,7 @@ COMMENT ON COLUMN pool_owner.central_started_at IS
     'is a physical copy of the other.';
 COMMENT ON COLUMN pool_owner.pool_system IS
     'Where this pool was when it was claimed, like the next column: a restored copy is somewhere else.';
+COMMENT ON COLUMN pool_owner.attached_at IS
+    'When this database became the pool. Central has the same time, unless one of them was restored or replaced.';
+COMMENT ON COLUMN pool_owner.retired_at IS 'When another database took its place. From then on, this one is refused.';
+COMMENT ON COLUMN pool_owner.successor IS 'For people: host and name of the database that took its place.';
