@@ -54,8 +54,10 @@ web-tests: web
 test-all: install-dev web ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(BIN)/python -m tools.test_all $(ARGS)
 
-# The integration tests that use databases as requests and workers do. The others need the server itself, or start one.
-BEHIND_A_POOLER := tests/pooler tests/interleaving tests/integration
+# Tests that use databases as requests, workers, loops and commands do. The others start or stop a server themselves.
+BEHIND_A_POOLER := tests/pooler $(patsubst %,tests/interleaving/test_%_races.py,lease submit) \
+	$(patsubst %,tests/integration/test_%.py,autoscaler bulk_actions cli_jobs crashes databases feeds job_endings \
+	lease_lifecycle ledger ledger_audits library_plans notify pipeline_runs provider_calls retention statistics submission)
 PGBOUNCER ?= pgbouncer
 test-pgbouncer: install-dev ## Run integration tests through a PgBouncer in both modes (PGBOUNCER=program)
 	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --pgbouncer "$(PGBOUNCER)" --pooler session $(BEHIND_A_POOLER) $(ARGS)

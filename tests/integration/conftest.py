@@ -11,7 +11,7 @@ import pytest
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from tests.support.database.dumps import dump_and_restore
-from tests.support.database.installation import installation
+from tests.support.database.installation import installation, place_variables
 from tests.support.fleets.scaling_harness import ScalingHarness, harness
 from tests.support.jobs.core import Core, Member
 from tests.support.programs.commands import Callsheet
@@ -81,8 +81,8 @@ def dsn(installed: Settings) -> str:
 
 
 @pytest.fixture
-def callsheet(installed: Settings, dsn: str, tmp_path: Path) -> Callsheet:
-    return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=dsn)
+def callsheet(installed: Settings, tmp_path: Path) -> Callsheet:
+    return Callsheet(tmp_path, HOME=str(installed.home), **place_variables(installed))
 
 
 @pytest.fixture(scope="session")

@@ -113,8 +113,15 @@ async def test_a_database_that_is_opened_twice_keeps_one_set_of_connections(sett
 
 
 async def test_lists_have_connections_of_their_own_with_the_planner_settings_of_postgresql(settings: Settings) -> None:
-    assert settings.database.dsn is not None
-    central = Database("central", "central", settings.database.dsn.get_secret_value(), settings.database)
+    assert settings.database.server_dsn is not None
+    pooled = settings.database.pooled_dsn
+    central = Database(
+        "central",
+        "central",
+        settings.database.server_dsn.get_secret_value(),
+        settings.database,
+        None if pooled is None else pooled.get_secret_value(),
+    )
     await central.open()
     assert central.connection_counts() == (1, 1)
     async with central.connection() as hot, central.ordinary() as ordinary:

@@ -29,7 +29,7 @@ from callsheet.wallet.ledger_check import LedgerFinding, audit, audit_pool
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MAX_TOKENS
 from tests.chaos.state_machines import MachineEnvironment
-from tests.support.database.installation import empty, installation, isolate
+from tests.support.database.installation import empty, installation, isolate, place_variables
 from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.crashes import crashed_at
 from tests.support.programs.commands import Callsheet
@@ -472,8 +472,7 @@ BROKEN = {
 
 
 def command_of(settings: Settings, directory: Path) -> Callsheet:
-    assert settings.database.dsn is not None
-    return Callsheet(directory, HOME=str(settings.home), DATABASE__DSN=settings.database.dsn.get_secret_value())
+    return Callsheet(directory, HOME=str(settings.home), **place_variables(settings))
 
 
 @pytest.fixture

@@ -85,6 +85,12 @@ def places(dsn: str) -> dict[str, str]:
     return {"dsn": pooler.through(dsn), "direct_dsn": dsn}
 
 
+def place_variables(settings: Settings) -> dict[str, str]:
+    """The variables of a command that works on the same installation, without their prefix."""
+    found = {"DATABASE__DSN": settings.database.dsn, "DATABASE__DIRECT_DSN": settings.database.direct_dsn}
+    return {name: value.get_secret_value() for name, value in found.items() if value is not None}
+
+
 @asynccontextmanager
 async def isolated_installation(
     postgres: EmbeddedPostgres, templates: Mapping[str, str], directory: Path

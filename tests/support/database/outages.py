@@ -17,13 +17,13 @@ async def away(database: Database) -> AsyncIterator[None]:
 
     The database stays open: the loops leave out a closed pool, and the next request opens it again.
     """
-    address = database.dsn
-    database.dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/away"
+    places = database.dsn, database.pooled_dsn
+    database.dsn, database.pooled_dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/away", None
     await _drop_connections(database)
     try:
         yield
     finally:
-        database.dsn = address
+        database.dsn, database.pooled_dsn = places
         await _ask(database)
 
 
