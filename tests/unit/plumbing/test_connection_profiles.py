@@ -11,7 +11,8 @@ LIST_OR_SWEEP = re.compile(r"(list|sweep|delete_old)_")
 ALLOWED = {
     # The caller has an ordinary connection.
     "dispatch": {"list_finished", "list_queue"},
-    "operate": {"delete_old_steps", "delete_old_messages"},
+    # A connection of a command, which plans as an ordinary one, reads the tenants of a pool.
+    "operate": {"delete_old_steps", "delete_old_messages", "list_tenants"},
     # The transaction of a change, which shows or cleans up what it changed; lists call the same function.
     "fleet": {"list_fleets", "list_fleet_tokens"},
     "scaling": {"list_decisions", "list_scaled"},
