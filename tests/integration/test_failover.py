@@ -6,11 +6,12 @@ import asyncio
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database.connecting import NotThePrimary
+from callsheet.plumbing.database.connecting import NotThePrimary, PrimaryConnection
 from callsheet.plumbing.database.database import DATABASE_AWAY, Database, is_away
 from callsheet.plumbing.database.notify import Listener
 from callsheet.settings import DatabaseSettings
@@ -76,6 +77,8 @@ async def test_writes_go_on_at_the_new_primary_after_the_old_one_was_killed(data
     await until(database.pulse.is_fine)
 
 
+# Twelve seconds pass until a host that accepts connections and says nothing counts as lost.
+@pytest.mark.thorough
 async def test_a_frozen_primary_gets_no_write_after_it_is_thawed(database: Database, pair: Pair) -> None:
     async with database.connection() as kept:
         pair.primary.freeze()
@@ -122,6 +125,24 @@ async def test_a_write_on_a_read_only_primary_is_an_outage_and_the_next_one_reac
     await pair.standby.promote()
     await writes_go_on(database, 3)
     assert await numbers(pair.standby) == {1, 3}
+
+
+async def test_a_statement_whose_connection_ends_between_two_of_its_messages_is_an_outage(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = PrimaryConnection._get_statement
+
+    async def prepare_and_end(self: PrimaryConnection, *values: Any, **options: Any) -> Any:
+        prepared = await prepare(self, *values, **options)
+        database._keep_only(None)
+        return prepared
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PrimaryConnection, "_get_statement", prepare_and_end)
+        with pytest.raises(ConnectionResetError, match="the connection ended inside a statement"):
+            async with database.connection() as connection:
+                await connection.execute(WRITE, 1)
+    await write(database, 2)
 
 
 async def test_a_wrong_statement_on_a_primary_is_not_an_outage(database: Database) -> None:

@@ -45,6 +45,9 @@ ASK_SECONDS = 2.0
 # The settings that a pooler accepts in a startup message.
 AT_THE_START = frozenset({"application_name", "timezone"})
 
+# asyncpg raises it if a connection is terminated between two messages of one statement.
+ENDED_BY_THE_PULSE = AttributeError
+
 # Servers that do not report their timeline. It is not compared.
 UNKNOWN = 0
 
@@ -229,14 +232,17 @@ async def look(connection: Connection) -> ServerState:
 
 
 async def raise_if_refused_by_a_standby(connection: Connection, error: asyncpg.PostgresError) -> None:
-    """Raises NotThePrimary if the statement failed because of its server, which is asked for its role."""
+    """Raises a ConnectionError if the statement failed because of its server, which is asked for its role."""
     if error.sqlstate not in REFUSED_BY_A_STANDBY:
         return
     try:
         async with asyncio.timeout(ASK_SECONDS):
             state = await look(connection)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except asyncpg.PostgresError:
         return
+    except (OSError, asyncpg.InterfaceError, ENDED_BY_THE_PULSE) as ended:
+        # The pulse has ended the connection meanwhile.
+        raise ConnectionResetError(f"the connection ended when the server was asked about: {error}") from ended
     if state.is_standby or state.is_read_only:
         with suppress(asyncpg.InterfaceError):
             connection.terminate()

@@ -22,6 +22,7 @@ import asyncpg
 
 from callsheet.plumbing.database.apart import ApartConnection
 from callsheet.plumbing.database.connecting import (
+    ENDED_BY_THE_PULSE,
     NoPrimary,
     NotThePrimary,
     PrimaryConnection,
@@ -297,6 +298,10 @@ class Database:
                     # The connection may have ended already, when the server was lost.
                     with suppress(asyncpg.InterfaceError):
                         connection.terminate()
+                    raise
+                except ENDED_BY_THE_PULSE as error:
+                    if cast("Any", connection)._con is None:
+                        raise ConnectionResetError("the connection ended inside a statement") from error
                     raise
                 except asyncpg.PostgresError as error:
                     await raise_if_refused_by_a_standby(connection, error)

@@ -32,6 +32,9 @@ log = get_logger(__name__)
 INTERVAL_SECONDS = 2.0
 # So long the server may be silent. After that, a new connection decides whether it is lost.
 SILENT_SECONDS = 2.0
+# A server that is silent for so long is lost although nothing says that another one is the primary. Until then it may
+# only be slow, and ending the connections of a busy server would make it slower.
+LOST_SECONDS = 12.0
 RENEW_SECONDS = 10.0
 # Between two attempts to find the primary.
 RETRY_SECONDS = 0.25
@@ -72,6 +75,8 @@ class Pulse:
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._outage = Outage(f"pulse of {server.name}")
+        # Whether it connects again soon, because the primary may be another server.
+        self._is_searching = False
         # Why there is no server to write to. None if there is one, and if nothing is known.
         self.lost: Exception | None = None
         # Seconds that the clock of this machine is ahead of the server's.
@@ -127,7 +132,7 @@ class Pulse:
                 log.exception("pulse.failed", database=self._server.name)
             # Not more often, because every failed statement wakes this.
             await asyncio.sleep(RETRY_SECONDS)
-            if self.lost is None:
+            if not self._is_searching:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(INTERVAL_SECONDS - RETRY_SECONDS):
                         await self._woken.wait()
@@ -158,7 +163,8 @@ class Pulse:
                 self._renew_at = time.monotonic() + RENEW_SECONDS
                 return state
             await self._replace(None)
-            if is_lost(error):
+            self._is_searching = is_lost(error)
+            if self._is_searching and not (is_silent(error) and time.monotonic() - self._responded_at < LOST_SECONDS):
                 self._lose(error)
             else:
                 self._outage.failed(error)
@@ -181,7 +187,7 @@ class Pulse:
     def _found(self, state: ServerState) -> None:
         if self._identity not in (None, state.identity):
             log.warning("database.another_primary", database=self._server.name, timeline=state.timeline)
-        self.lost, self._identity = None, state.identity
+        self.lost, self._identity, self._is_searching = None, state.identity, False
         self._responded_at = time.monotonic()
         self._server.keep_only(state)
         self._outage.ended()
@@ -196,6 +202,12 @@ def is_lost(error: BaseException) -> bool:
     """
     cause = error.cause if isinstance(error, NoPrimary) else error
     return isinstance(cause, OSError | asyncpg.CannotConnectNowError)
+
+
+def is_silent(error: BaseException) -> bool:
+    """Whether a server gave no response, so that it may still be the primary. Pure."""
+    errors = error.errors.values() if isinstance(error, NoPrimary) else (error,)
+    return any(isinstance(each, TimeoutError) for each in errors)
 
 
 async def _close(connection: PrimaryConnection) -> None:
