@@ -126,7 +126,7 @@ class AuditLog:
         """The entries, newest first."""
         # Type and id of a subject share an index.
         of_subject = wanted.subject_type is not None and wanted.subject_id is not None
-        async with self._databases.central.ordinary() as connection:
+        async with self._databases.central.reports() as connection:
             values = {**asdict(wanted), "before": before, "limit": limit + 1}
             values["actors"] = await _actors(connection, values.pop("actor"))
             if of_subject:

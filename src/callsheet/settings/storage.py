@@ -41,6 +41,23 @@ class DatabaseSettings(Section):
         description="Operators get an alert if a standby of a database is behind or gone for longer, in seconds.",
     )
 
+    replica_dsn: SecretStr | None = Field(
+        None,
+        description="URL of the central database on a standby: postgresql://user:password@host/name. Lists and charts "
+        "of operators are read there, also those of pools on the same server.",
+    )
+    pool_replica_dsns: dict[str, SecretStr] = Field(
+        {},
+        description='URLs of other pools on their standbys, by the name of the pool, as JSON: {"pool_2": '
+        '"postgresql://user:password@host/name"}.',
+    )
+    replica_lag_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=86_400,
+        description="If a replica is further behind, in seconds, lists and charts of operators read the primary.",
+    )
+
     @property
     def server_dsn(self) -> SecretStr | None:
         """The DSN at which a session stays the same: of the server itself, or of a pooler in session mode."""
@@ -51,7 +68,7 @@ class DatabaseSettings(Section):
         """The DSN through a pooler, if there is another one without it."""
         return self.dsn if self.direct_dsn is not None else None
 
-    @field_validator("dsn", "direct_dsn")
+    @field_validator("dsn", "direct_dsn", "replica_dsn")
     @classmethod
     def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
         # urlsplit is not used: its errors contain the URL with the password.

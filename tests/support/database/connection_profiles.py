@@ -1,4 +1,6 @@
-"""Finds the statements that run only on ordinary connections, from the source: `async with pool.ordinary() as …`."""
+"""Finds the statements that run only on ordinary connections, from the source: `async with pool.ordinary() as …`, or
+`reports()`, which are ordinary connections that only read, perhaps from a replica.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,7 @@ def _ordinary_blocks(tree: ast.AST) -> Iterator[ast.AsyncWith]:
         if isinstance(node, ast.AsyncWith) and any(
             isinstance(item.context_expr, ast.Call)
             and isinstance(item.context_expr.func, ast.Attribute)
-            and item.context_expr.func.attr == "ordinary"
+            and item.context_expr.func.attr in ("ordinary", "reports")
             for item in node.items
         ):
             yield node

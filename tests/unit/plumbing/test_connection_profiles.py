@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.support.database.connection_profiles import hot_uses
+from tests.support.database.connection_profiles import PACKAGE, hot_uses
 
 LIST_OR_SWEEP = re.compile(r"(list|sweep|delete_old)_")
 # These run on a hot connection, or on the connection of their caller. Each reads or deletes a few rows by key.
@@ -29,3 +29,24 @@ def test_lists_and_sweeps_run_on_ordinary_connections() -> None:
     assert [f"{room}: {name}" for room, name in uses if name not in ALLOWED.get(room, set())] == []
     # No entry is left after its statement moved.
     assert {(room, name) for room, names in ALLOWED.items() for name in names} <= set(uses)
+
+
+# Each of these shows operators what may be half a minute old. Nothing that a user, a worker, a wallet or a decision
+# depends on may be added.
+READS_REPLICAS = {
+    "dispatch/operate/lists.py",
+    "identity/audit_log.py",
+    "operate/all_jobs/errors.py",
+    "operate/all_jobs/lists.py",
+    "operate/statistics/series.py",
+    "operate/statistics/spend.py",
+}
+
+
+def test_only_lists_and_charts_of_operators_read_replicas() -> None:
+    found = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    assert {path for path, source in found.items() if ".reports()" in source} == READS_REPLICAS
+    # No other way leads to the connections of a replica.
+    assert {path for path, source in found.items() if "replica.connection()" in source} == {
+        "plumbing/database/database.py"
+    }

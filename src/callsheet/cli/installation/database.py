@@ -44,6 +44,8 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
             if row["replication"]:
                 clock = f"clock {row['replication']['clock_offset_seconds']:+.2f} s"
                 out.print(f"{row['name']}: {row['replication']['shown']}; {clock}")
+            if row["replica"]:
+                out.print(f"{row['name']}: lists and charts of operators {row['replica']['shown']}")
             if row["problem"]:
                 out.print(f"{row['name']}: {row['problem']}")
 
@@ -134,9 +136,9 @@ async def _status(settings: Settings) -> dict[str, Any]:
 
 
 async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
-    from callsheet.operate.installation.replication import replication_report
+    from callsheet.operate.installation.replication import replica_report, replica_state, replication_report
     from callsheet.plumbing.database.database import connected
-    from callsheet.plumbing.database.databases import CENTRAL, pool_addresses
+    from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, replica_dsn_of
     from callsheet.plumbing.database.migrate import inspect
     from callsheet.plumbing.database.ownership import read_central
     from callsheet.plumbing.database.replication import read_replication
@@ -152,12 +154,13 @@ async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
         if state.pending:
             return [row]
         central = await read_central(connection, dsn)
+    row["replica"] = replica_report(await replica_state(settings, CENTRAL, dsn, replica_dsn_of(settings)))
     row["installation"] = str(central.installation_id)
-    return [row, *[await _pool_row(pool, central) for pool in await pool_addresses(settings, dsn)]]
+    return [row, *[await _pool_row(settings, pool, central) for pool in await pool_addresses(settings, dsn)]]
 
 
-async def _pool_row(pool: PoolAddress, central: Central) -> dict[str, Any]:
-    from callsheet.operate.installation.replication import replication_report
+async def _pool_row(settings: Settings, pool: PoolAddress, central: Central) -> dict[str, Any]:
+    from callsheet.operate.installation.replication import replica_report, replica_state, replication_report
     from callsheet.plumbing.database.database import connected
     from callsheet.plumbing.database.migrate import inspect
     from callsheet.plumbing.database.ownership import read_owner, refusal
@@ -169,6 +172,7 @@ async def _pool_row(pool: PoolAddress, central: Central) -> dict[str, Any]:
         async with connected(pool.dsn, pool.name) as connection:
             row["replication"] = replication_report(await read_replication(connection))
             owner = await read_owner(connection)
+        row["replica"] = replica_report(await replica_state(settings, pool.name, pool.dsn, pool.replica_dsn))
     except OperatorError as error:
         return {**row, "problem": str(error)}
     if owner is None:
@@ -183,7 +187,15 @@ def _row(name: str, kind: str, dsn: str | None) -> dict[str, Any]:
 
     host, database = (None, None) if dsn is None else shown_address(dsn)
     unknown: dict[str, Any] = {"schema": None, "pending": [], "installation": None, "matches": None, "problem": None}
-    return {"name": name, "kind": kind, "host": host, "database": database, **unknown, "replication": None}
+    return {
+        "name": name,
+        "kind": kind,
+        "host": host,
+        "database": database,
+        **unknown,
+        "replication": None,
+        "replica": None,
+    }
 
 
 def _schema_of(state: SchemaState) -> dict[str, Any]:

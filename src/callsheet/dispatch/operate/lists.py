@@ -40,7 +40,7 @@ class DispatchLists:
             "tenant_id": wanted.tenant_id,
             "limit": limit + 1,
         }
-        async with self._central.ordinary() as connection:
+        async with self._central.reports() as connection:
             if wanted.finished or (wanted.worker_id is None and wanted.status not in ("leased", "waiting")):
                 return await _filtered(connection, wanted, filters, limit)
             if wanted.worker_id is not None:

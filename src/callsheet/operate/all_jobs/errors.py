@@ -77,7 +77,7 @@ class JobErrors:
         }
 
         async def groups_in(pool: Database) -> list[ErrorGroupRow]:
-            async with pool.ordinary() as connection:
+            async with pool.reports() as connection:
                 return await SQL["group_errors"].rows(connection, ErrorGroupRow, **values)
 
         found = await asyncio.gather(*(groups_in(pool) for pool in self._databases.pools))
@@ -87,7 +87,7 @@ class JobErrors:
 
     async def group(self, fingerprint: str, max_read: int = MAX_READ) -> ErrorGroup:
         async def group_in(pool: Database) -> ErrorGroupRow | None:
-            async with pool.ordinary() as connection:
+            async with pool.reports() as connection:
                 return await SQL["error_group"].row(
                     connection, ErrorGroupRow, fingerprint=fingerprint, max_read=max_read
                 )
@@ -102,7 +102,7 @@ class JobErrors:
         """All jobs that failed with the same error as this job, including this job."""
 
         async def fingerprint_in(pool: Database) -> str | None:
-            async with pool.ordinary() as connection:
+            async with pool.reports() as connection:
                 found: str | None = await SQL["fingerprint_of_job"].value(connection, job_id=job_id)
                 return found
 

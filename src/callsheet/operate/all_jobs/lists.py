@@ -152,6 +152,7 @@ async def _page_of(
     pool: Database, resolved: ResolvedFilter, cursor: UUID | None, limit: int, max_read: int
 ) -> PoolPage:
     values = {**resolved.parameters(cursor), "max_read": max_read}
+    # Not from a replica, which has no rows of job_progress: that table is not logged.
     async with pool.ordinary() as connection:
         rows = await SQL["list_jobs"].rows(connection, AllJobsRow, **values, limit=limit + 1)
         if len(rows) > limit:
@@ -162,7 +163,7 @@ async def _page_of(
 
 async def _totals_of(pool: Database, resolved: ResolvedFilter, max_read: int) -> tuple[list[StatusRow], bool]:
     values = {**resolved.parameters(None), "max_read": max_read}
-    async with pool.ordinary() as connection:
+    async with pool.reports() as connection:
         rows = await SQL["total_jobs"].rows(connection, StatusRow, **values)
         where = {name: values[name] for name in SQL["last_read"].parameters}
         return rows, await SQL["last_read"].value(connection, **where) is not None

@@ -19,9 +19,9 @@ from callsheet.operate.alerts.rules import AlertFacts, alerts
 from callsheet.operate.installation.bucket_cors import browser_origins, cors_rule, refused_origins
 from callsheet.operate.installation.local_storage import local_storage_findings
 from callsheet.operate.installation.pool_contents import misplaced_sentence, misplaced_tenants
-from callsheet.operate.installation.replication import replication_findings
+from callsheet.operate.installation.replication import replica_finding, replica_state, replication_findings
 from callsheet.plumbing.database.database import CANNOT_CONNECT, DIRECT_DSN, connected, unreachable
-from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central
+from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central, replica_dsn_of
 from callsheet.plumbing.database.migrate import inspect
 from callsheet.plumbing.database.ownership import check_owner, read_central
 from callsheet.plumbing.database.poolers import find_mode
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from callsheet.plumbing.database.migrate import Migration
     from callsheet.plumbing.database.ownership import Central
     from callsheet.plumbing.database.pool_keeper import PoolAddress
+    from callsheet.plumbing.database.replica import ReplicaState
     from callsheet.plumbing.database.replication import Replication
     from callsheet.plumbing.database.sql import Connection
 
@@ -153,6 +154,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
     broken: list[SettingsFinding] = []
     warned: list[SettingsFinding] = []
     poolers: list[SettingsFinding] = []
+    replicas: dict[str, ReplicaState | None] = {}
     async with reach() as dsn:
         if settings.database.dsn is not None:
             poolers += await _pooler(CENTRAL, settings.database.dsn.get_secret_value())
@@ -168,6 +170,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
                 central = await read_central(connection, dsn)
                 warned = [*await _wrong_key(connection, settings), *await _engine_killers(connection)]
                 warned += await _worker_disks(connection, settings)
+            replicas[CENTRAL] = await replica_state(settings, CENTRAL, dsn, replica_dsn_of(settings))
             for pool in pools:
                 try:
                     pending[pool.name], replication[pool.name] = await _examine_pool(pool, central)
@@ -175,6 +178,7 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
                         warned += await _misplaced_tenants(dsn, pool)
                     broken += await _two_primaries(pool.name, pool.dsn)
                     poolers += await _pooler(pool.name, pool.pooled_dsn or pool.dsn)
+                    replicas[pool.name] = await replica_state(settings, pool.name, pool.dsn, pool.replica_dsn)
                 except OperatorError as error:
                     # The other pools are checked anyway, because they are served.
                     broken.append(SettingsFinding("database", "problem", f"Pool {pool.name} is not served. {error}"))
@@ -186,7 +190,8 @@ async def _database(settings: Settings, reach: ReachCentral) -> list[SettingsFin
     else:
         schema = SettingsFinding("database", "ok", found)
     clock = clock_finding("database", replication[CENTRAL].clock_offset_seconds)
-    return [schema, *broken, *poolers, *replication_findings(settings, replication), clock, *warned]
+    read = [replica_finding(name, state) for name, state in replicas.items() if state is not None]
+    return [schema, *broken, *poolers, *replication_findings(settings, replication), *read, clock, *warned]
 
 
 async def _pooler(name: str, dsn: str) -> list[SettingsFinding]:

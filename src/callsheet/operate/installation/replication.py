@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from callsheet.operate.alerts.rules import AlertFacts, alerts
+from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import CENTRAL
+from callsheet.plumbing.database.replica import Replica, ReplicaState
 from callsheet.plumbing.database.replication import Replication, Standby, by_server
 from callsheet.plumbing.database.replication_watch import WatchedServer
 from callsheet.settings import Settings
@@ -31,6 +34,38 @@ def replication_findings(settings: Settings, found: Mapping[str, Replication]) -
             yield SettingsFinding(PART, "ok", message, _advice(replication))
         if CENTRAL not in names and abs(replication.clock_offset_seconds) > CLOCK_TOLERANCE_SECONDS:
             yield clock_finding(f"server of {', '.join(names)}", replication.clock_offset_seconds)
+
+
+async def replica_state(settings: Settings, name: str, dsn: str, replica_dsn: str | None) -> ReplicaState | None:
+    """Asks the replica of a database. None if it has none."""
+    if replica_dsn is None:
+        return None
+    replica = Replica(name, replica_dsn, settings.database, partial(connected, dsn, name))
+    try:
+        return await replica.check()
+    finally:
+        await replica.close()
+
+
+def replica_finding(name: str, state: ReplicaState) -> SettingsFinding:
+    """Pure."""
+    message = f"{name}: lists and charts of operators {replica_text(state)}."
+    if state.problem is None:
+        return SettingsFinding("replica", "ok", message)
+    advice = "Start the standby, or correct database.replica_dsn or database.pool_replica_dsns."
+    return SettingsFinding("replica", "warning", message, advice)
+
+
+def replica_text(state: ReplicaState) -> str:
+    """What is read. Pure."""
+    if state.problem is None:
+        return f"are read from the replica, which is at most {state.lag_seconds or 0:.1f} s behind"
+    return f"are read from the primary, because the replica cannot be used: {state.problem}"
+
+
+def replica_report(state: ReplicaState | None) -> dict[str, Any] | None:
+    """For `callsheet db status`. Pure."""
+    return None if state is None else {**state._asdict(), "shown": replica_text(state)}
 
 
 def replication_report(found: Replication) -> dict[str, Any]:

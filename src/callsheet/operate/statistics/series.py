@@ -78,13 +78,13 @@ class Series:
 
     async def of_worker(self, worker_id: str) -> Utilisation:
         """How busy a worker was in the last day. Empty for a worker that was not online or does not exist."""
-        async with self._central.ordinary() as connection:
+        async with self._central.reports() as connection:
             hours = await SQL["read_worker_hours"].rows(connection, WorkerHour, worker_id=worker_id, hours=DAY_HOURS)
         return Utilisation(hours=hours)
 
     async def read(self, time_range: TimeRange, workflow: str | None) -> Statistics:
         step_seconds, steps = RESOLUTIONS[time_range]
-        async with self._central.ordinary() as connection:
+        async with self._central.reports() as connection:
             workflow_id = ALL_WORKFLOWS
             if workflow is not None:
                 workflow_id = await SQL["find_workflow"].value(connection, slug=workflow)

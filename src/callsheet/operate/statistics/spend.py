@@ -39,7 +39,7 @@ class Spend:
 
     async def read(self) -> ProviderSpending:
         pools = self._databases.pools
-        async with self._databases.central.ordinary() as connection:
+        async with self._databases.central.reports() as connection:
             calls = await CENTRAL_SQL["read_calls"].rows(connection, ProviderCallsRow, days=DAYS)
         tokens = await asyncio.gather(*(unless_unavailable(_tokens_of(pool)) for pool in pools))
         away = {pool.name for pool, rows in zip(pools, tokens, strict=True) if rows is None}
@@ -51,7 +51,7 @@ class Spend:
 
 
 async def _tokens_of(pool: Database) -> list[ProviderTokensRow]:
-    async with pool.ordinary() as connection:
+    async with pool.reports() as connection:
         return await POOL_SQL["read_tokens"].rows(connection, ProviderTokensRow, days=DAYS)
 
 

@@ -12,9 +12,9 @@ import random
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 from weakref import WeakSet
 
@@ -43,6 +43,9 @@ from callsheet.plumbing.database.sql import Connection, DatabaseKind
 from callsheet.settings import POOL_DIRECT_DSN_VARIABLE, DatabaseSettings, variable_name
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.outages import Outage
+
+if TYPE_CHECKING:
+    from callsheet.plumbing.database.replica import Replica
 
 Result = TypeVar("Result")
 
@@ -166,6 +169,8 @@ class Database:
         # Whether the pulse runs while the database is open. Commands end before they would need it.
         self.has_pulse = False
         self._apart = ApartConnection(self.connect_apart)
+        # Only `reports` reads it.
+        self.replica: Replica | None = None
 
     async def open(self) -> None:
         """Opens both connection pools. If they are open already, new ones replace them and the old ones are closed."""
@@ -243,6 +248,8 @@ class Database:
         pools, self._hot, self._ordinary = (self._hot, self._ordinary), None, None
         await self.pulse.stop()
         self._apart.close()
+        if self.replica is not None:
+            await self.replica.close()
         for pool in pools:
             await _close(pool)
 
@@ -264,6 +271,16 @@ class Database:
         plane they wait neither for the connections of requests nor long for a lock.
         """
         return self._apart.use() if self.has_pulse else self.connection()
+
+    @asynccontextmanager
+    async def reports(self) -> AsyncIterator[Connection]:
+        """For lists and charts of operators: an ordinary connection that only reads, perhaps from a replica."""
+        async with nullcontext() if self.replica is None else self.replica.connection() as connection:
+            if connection is not None:
+                yield connection
+                return
+        async with self.ordinary() as connection, connection.transaction(readonly=True):
+            yield connection
 
     @property
     def is_open(self) -> bool:

@@ -27,6 +27,7 @@ from callsheet.plumbing.database.database import (
 )
 from callsheet.plumbing.database.ownership import Central, claim, read_central, read_owner, release
 from callsheet.plumbing.database.pool_keeper import DatabaseRole, PoolAddress, PoolKeeper, prepare_pool
+from callsheet.plumbing.database.replica import Replica
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -61,13 +62,18 @@ class Databases:
         return tuple(filter(None, (keeper.served for keeper in self._keepers.values())))
 
     @property
+    def all(self) -> Sequence[Database]:
+        """Central and the pools that are served."""
+        return self.central, *self.pools
+
+    @property
     def unavailable(self) -> Mapping[str, str]:
         """Registered pools that are currently not served, with the reason."""
         return {name: keeper.reason for name, keeper in self._keepers.items() if keeper.reason is not None}
 
     def connection_counts(self) -> list[tuple[str, int, int]]:
         """Name, open connections and idle connections of each database."""
-        return [(database.name, *database.connection_counts()) for database in (self.central, *self.pools)]
+        return [(database.name, *database.connection_counts()) for database in self.all]
 
     async def start_pulses(self) -> None:
         """From now on, each database has a pulse. Returns when all of them were asked once."""
@@ -172,6 +178,8 @@ async def _open(settings: Settings, *, create: bool) -> Databases:
         else:
             await require_current(settings, dsn)
         central = Database("central", CENTRAL, dsn, settings.database, _secret(settings.database.pooled_dsn))
+        if (replica_dsn := replica_dsn_of(settings)) is not None:
+            central.replica = Replica(CENTRAL, replica_dsn, settings.database, central.ordinary)
         await central.open()
         databases = Databases(settings, central, embedded, role=DatabaseRole(migrates, holds_leases=create))
         undo.pop_all()
@@ -307,10 +315,13 @@ def _addresses(settings: Settings, central_dsn: str, rows: Sequence[asyncpg.Reco
 
 def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolAddress:
     name, database, sealed, attached_at = row["name"], row["database"], row["sealed_dsn"], row["attached_at"]
+    replica_dsn = replica_dsn_of(settings, name, database)
     if database is not None:
         pooled = _secret(settings.database.pooled_dsn)
         pooled_dsn = None if pooled is None else with_database(pooled, database)
-        return PoolAddress(name, with_database(central_dsn, database), attached_at, pooled_dsn=pooled_dsn)
+        return PoolAddress(
+            name, with_database(central_dsn, database), attached_at, pooled_dsn=pooled_dsn, replica_dsn=replica_dsn
+        )
     dsn, _, pooled_dsn = (unseal(master_secret(settings, create=False), SEAL, sealed) or "").partition("\n")
     return PoolAddress(
         name,
@@ -319,11 +330,25 @@ def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolA
         f"The URL of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it was "
         f"added with, or add it again: callsheet db add-pool {name} DSN",
         pooled_dsn or None,
+        replica_dsn,
     )
 
 
 def _secret(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
+
+
+def replica_dsn_of(settings: Settings, pool: str | None = None, database: str | None = None) -> str | None:
+    """The DSN of the replica of central, or of a pool. `database`: the pool's database if it is on central's server,
+    whose replica then has it too.
+    """
+    chosen = settings.database
+    own = chosen.replica_dsn if pool is None else chosen.pool_replica_dsns.get(pool)
+    if own is not None:
+        return own.get_secret_value()
+    if database is None or chosen.replica_dsn is None:
+        return None
+    return with_database(chosen.replica_dsn.get_secret_value(), database)
 
 
 def with_database(dsn: str, database: str) -> str:

@@ -30,6 +30,7 @@ from callsheet.plumbing.database.ownership import (
     read_owner,
     release,
 )
+from callsheet.plumbing.database.replica import Replica
 from callsheet.plumbing.database.sql import Connection
 from callsheet.settings import DatabaseSettings
 
@@ -52,6 +53,7 @@ class PoolAddress:
     reason: str = ""
     # The same database through a pooler, if that is another DSN.
     pooled_dsn: str | None = None
+    replica_dsn: str | None = None
 
     @property
     def dsn(self) -> str:
@@ -76,6 +78,7 @@ class PoolKeeper:
         # Why the pool is not served; None if nothing prevents it.
         self.problem: str | None = None
         self._role = role
+        self._settings = settings
         self._claimed_with: datetime | None = None
         self._renewed = float("-inf")
         self._failures = 0
@@ -174,6 +177,8 @@ class PoolKeeper:
         async with connected(address.dsn, self.name) as connection:
             await self._claim(connection, address, central)
         self._database.dsn, self._database.pooled_dsn = address.dsn, address.pooled_dsn
+        if address.replica_dsn is not None:
+            self._database.replica = Replica(self.name, address.replica_dsn, self._settings, self._database.ordinary)
         await self._database.open()
         if self._is_closed:
             await self._database.close()

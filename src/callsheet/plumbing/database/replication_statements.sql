@@ -29,3 +29,21 @@ ORDER BY name, address, standby.pid
 -- name: read_closed_replication
 -- The same without what a service may keep to itself.
 SELECT {server}
+
+-- name: read_position
+-- Of a primary: what it has written, and which database it is.
+SELECT current_database()::text AS database,
+    (SELECT system_identifier FROM pg_control_system()) AS system,
+    pg_current_wal_lsn()::text AS position
+
+-- name: look_at_replica
+SELECT current_database()::text AS database,
+    (SELECT system_identifier FROM pg_control_system()) AS system,
+    pg_is_in_recovery() AS is_standby,
+    coalesce(pg_last_wal_replay_lsn() >= (:position::text)::pg_lsn, false) AS has_position,
+    extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 AS replayed_seconds
+
+-- name: set_replica_session
+-- For the session, by a statement: a pooler refuses other settings at the start of a session.
+SELECT set_config(given.name, given.setting, false)
+FROM unnest(:names::text[], :settings::text[]) AS given(name, setting)

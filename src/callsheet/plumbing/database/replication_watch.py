@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from callsheet.plumbing.database.database import CANNOT_CONNECT, DatabaseError, connected
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.replica import ReplicaState
 from callsheet.plumbing.database.replication import Replication, by_server, read_replication
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.logs import get_logger
@@ -47,12 +48,17 @@ class ReplicationWatch(Loop):
         self._waiting: frozenset[str] = frozenset()
 
     @property
+    def replicas(self) -> Mapping[str, ReplicaState]:
+        """The replicas at their last use, by database."""
+        return {each.name: each.replica.state for each in self._databases.all if each.replica is not None}
+
+    @property
     def servers(self) -> list[WatchedServer]:
         """The servers at the last reading, without those that could not be read."""
         return [self._watched(databases, replication) for databases, replication in by_server(self._found)]
 
     async def tick(self, now: datetime) -> None:
-        databases = {each.name: each.dsn for each in (self._databases.central, *self._databases.pools)}
+        databases = {each.name: each.dsn for each in self._databases.all}
         read = await asyncio.gather(*(self._read(dsn, name) for name, dsn in databases.items()))
         self._found = {name: found for name, found in zip(databases, read, strict=True) if found is not None}
         for name, found in self._found.items():
@@ -61,6 +67,7 @@ class ReplicationWatch(Loop):
             if len(found.standbys) >= number or monotonic - at > REMEMBERED_SECONDS:
                 self._known[name] = len(found.standbys), monotonic
         self._log()
+        await asyncio.gather(*(each.replica.check() for each in self._databases.all if each.replica is not None))
 
     async def _read(self, dsn: str, name: str) -> Replication | None:
         try:
@@ -109,7 +116,21 @@ class ReplicationMetrics(Collector):
                 waiting.add_metric([database], server.replication.writes_wait)
                 for name, seconds in _lags(server.replication).items():
                     lag.add_metric([database, name], seconds)
-        yield from (standbys, lag, waiting)
+        replica_lag = GaugeMetricFamily(
+            "callsheet_database_replica_lag_seconds",
+            "How old the data of a replica may be that lists and charts of operators are read from.",
+            labels=["database"],
+        )
+        replica_read = GaugeMetricFamily(
+            "callsheet_database_replica_read",
+            "0 while the primary is read instead of the replica.",
+            labels=["database"],
+        )
+        for database, state in self._watch.replicas.items():
+            replica_read.add_metric([database], state.problem is None)
+            if state.lag_seconds is not None:
+                replica_lag.add_metric([database], state.lag_seconds)
+        yield from (standbys, lag, waiting, replica_lag, replica_read)
 
 
 def _lags(replication: Replication) -> dict[str, float]:
