@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from callsheet.operate.installation.examination import examine
-from callsheet.plumbing.database.connecting import NoPrimary, NotThePrimary, connect
 from callsheet.plumbing.database.database import DatabaseError, connected
+from callsheet.plumbing.database.servers.connecting import NoPrimary, NotThePrimary, connect
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import load_settings
 from tests.support.database.replication import Pair, PairFiles, Server, dsn_of, silent_host, unreachable_host

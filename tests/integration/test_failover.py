@@ -11,9 +11,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database.connecting import NotThePrimary, PrimaryConnection
 from callsheet.plumbing.database.database import DATABASE_AWAY, Database, is_away
 from callsheet.plumbing.database.notify import Listener
+from callsheet.plumbing.database.servers.connecting import NotThePrimary, PrimaryConnection
 from callsheet.settings import DatabaseSettings
 from tests.support.database.replication import Pair, Server
 from tests.support.waiting import until

@@ -19,9 +19,9 @@ from callsheet.dispatch.operate.lists import DispatchLists
 from callsheet.identity.audit_log import AuditLog
 from callsheet.operate.all_jobs.errors import ErrorRange
 from callsheet.operate.installation.replication import replica_finding, replica_report, replica_state
-from callsheet.plumbing.database import replica as replicas
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases, open_databases, replica_dsn_of
+from callsheet.plumbing.database.servers import replica as replicas
 from callsheet.settings import Settings, load_settings
 from callsheet.wire.errors import NotFound
 from callsheet.wire.operate.all_jobs import JobFilter

@@ -15,12 +15,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from callsheet.operate.alerts.rules import AlertFacts, alerts
 from callsheet.operate.installation.replication import replication_findings, replication_report
-from callsheet.plumbing.database.connecting import connect
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pool_keeper import DatabaseRole
-from callsheet.plumbing.database.replication import Replication, read_replication
-from callsheet.plumbing.database.replication_watch import ReplicationMetrics, ReplicationWatch
+from callsheet.plumbing.database.servers.connecting import connect
+from callsheet.plumbing.database.servers.replication import Replication, read_replication
+from callsheet.plumbing.database.servers.replication_watch import ReplicationMetrics, ReplicationWatch
 from callsheet.settings import Settings
 from callsheet.settings.findings import SettingsFinding
 from callsheet.toolbox.clock import ManualClock

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from callsheet.operate.installation.examination import examine
 from callsheet.plumbing.database.database import HOT, ORDINARY, DatabaseError, connected
 from callsheet.plumbing.database.databases import add_pool, open_databases
-from callsheet.plumbing.database.poolers import find_mode
+from callsheet.plumbing.database.servers.poolers import find_mode
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from tests.support.database.installation import changed

@@ -20,7 +20,7 @@ from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.operate.alerts.current import CurrentAlerts
 from callsheet.operate.alerts.keeper import AlertKeeper
-from callsheet.plumbing.database.replication_watch import ReplicationWatch
+from callsheet.plumbing.database.servers.replication_watch import ReplicationWatch
 from callsheet.settings import AlertSettings, Settings
 from callsheet.wire.operate.operations import Alert, RunsMetrics
 from tests.support.jobs.core import Core

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.plumbing.database.hosts import CONNECT_SECONDS, Host, RefusedDsn, read_servers
+from callsheet.plumbing.database.servers.hosts import CONNECT_SECONDS, Host, RefusedDsn, read_servers
 
 HOSTS = {
     "postgresql://user:password@db/name": ["db:5432"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.plumbing.database.look_alikes import NotPostgreSQL, look_alike, require_postgresql
+from callsheet.plumbing.database.servers.look_alikes import NotPostgreSQL, look_alike, require_postgresql
 
 POSTGRESQL = [
     "PostgreSQL 18.6 on x86_64-pc-linux-gnu, compiled by gcc (GCC) 8.5.0 20210514 (Red Hat 8.5.0-26), 64-bit",

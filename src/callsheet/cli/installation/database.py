@@ -141,7 +141,7 @@ async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
     from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, replica_dsn_of
     from callsheet.plumbing.database.migrate import inspect
     from callsheet.plumbing.database.ownership import read_central
-    from callsheet.plumbing.database.replication import read_replication
+    from callsheet.plumbing.database.servers.replication import read_replication
 
     row = _row(CENTRAL, "central", dsn)
     try:
@@ -164,7 +164,7 @@ async def _pool_row(settings: Settings, pool: PoolAddress, central: Central) -> 
     from callsheet.plumbing.database.database import connected
     from callsheet.plumbing.database.migrate import inspect
     from callsheet.plumbing.database.ownership import read_owner, refusal
-    from callsheet.plumbing.database.replication import read_replication
+    from callsheet.plumbing.database.servers.replication import read_replication
 
     row = _row(pool.name, "pool", pool.readable_dsn)
     try:

@@ -20,7 +20,7 @@ from callsheet.operate.alerts.rules import (
     alerts,
 )
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.replication_watch import ReplicationWatch
+from callsheet.plumbing.database.servers.replication_watch import ReplicationWatch
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.settings import DiskSettings, Settings
 from callsheet.wire.operate.operations import Alert

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from callsheet.plumbing.database.replication import Replication, Standby
-from callsheet.plumbing.database.replication_watch import WatchedServer
+from callsheet.plumbing.database.servers.replication import Replication, Standby
+from callsheet.plumbing.database.servers.replication_watch import WatchedServer
 from callsheet.wire.operate.operations import Alert
 from callsheet.wire.plurals import choose, counted
 

@@ -19,7 +19,7 @@ from callsheet.operate.alerts.metrics import AlertMetrics
 from callsheet.operate.alerts.routes import alerts_router
 from callsheet.operate.alerts.sender import AlertSender
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.replication_watch import ReplicationMetrics, ReplicationWatch
+from callsheet.plumbing.database.servers.replication_watch import ReplicationMetrics, ReplicationWatch
 from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.room import Room
 from callsheet.settings import Settings

@@ -22,7 +22,7 @@ from callsheet.operate.alerts.failure_rules import (
 )
 from callsheet.operate.alerts.replication_rules import LAG_SECONDS, replication_alerts
 from callsheet.operate.alerts.storage_rules import storage_alerts
-from callsheet.plumbing.database.replication_watch import WatchedServer
+from callsheet.plumbing.database.servers.replication_watch import WatchedServer
 from callsheet.settings import DiskSettings
 from callsheet.wire.operate.operations import Alert, LoopMetrics, ProviderMetrics, RunsMetrics, WorkflowMetrics
 from callsheet.wire.plurals import counted

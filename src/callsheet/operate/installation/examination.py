@@ -24,9 +24,9 @@ from callsheet.plumbing.database.database import CANNOT_CONNECT, DIRECT_DSN, con
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central, replica_dsn_of
 from callsheet.plumbing.database.migrate import inspect
 from callsheet.plumbing.database.ownership import check_owner, read_central
-from callsheet.plumbing.database.poolers import find_mode
-from callsheet.plumbing.database.primaries import two_primaries
-from callsheet.plumbing.database.replication import read_replication
+from callsheet.plumbing.database.servers.poolers import find_mode
+from callsheet.plumbing.database.servers.primaries import two_primaries
+from callsheet.plumbing.database.servers.replication import read_replication
 from callsheet.plumbing.installation.installation_key import key_problem, read_fingerprint
 from callsheet.plumbing.installation.secrets import SECOND_FILE, SECRET_FILE, has_key, master_secret
 from callsheet.providers.registry import open_registry
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from callsheet.plumbing.database.migrate import Migration
     from callsheet.plumbing.database.ownership import Central
     from callsheet.plumbing.database.pool_keeper import PoolAddress
-    from callsheet.plumbing.database.replica import ReplicaState
-    from callsheet.plumbing.database.replication import Replication
+    from callsheet.plumbing.database.servers.replica import ReplicaState
+    from callsheet.plumbing.database.servers.replication import Replication
     from callsheet.plumbing.database.sql import Connection
 
 # The DSN of central, on a server that runs as long as the block does.

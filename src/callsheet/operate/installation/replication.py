@@ -9,9 +9,9 @@ from typing import Any
 from callsheet.operate.alerts.rules import AlertFacts, alerts
 from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import CENTRAL
-from callsheet.plumbing.database.replica import Replica, ReplicaState
-from callsheet.plumbing.database.replication import Replication, Standby, by_server
-from callsheet.plumbing.database.replication_watch import WatchedServer
+from callsheet.plumbing.database.servers.replica import Replica, ReplicaState
+from callsheet.plumbing.database.servers.replication import Replication, Standby, by_server
+from callsheet.plumbing.database.servers.replication_watch import WatchedServer
 from callsheet.settings import Settings
 from callsheet.settings.findings import CLOCK_TOLERANCE_SECONDS, SettingsFinding, clock_finding
 from callsheet.wire.plurals import counted

@@ -20,8 +20,8 @@ from weakref import WeakSet
 
 import asyncpg
 
-from callsheet.plumbing.database.apart import ApartConnection
-from callsheet.plumbing.database.connecting import (
+from callsheet.plumbing.database.servers.apart import ApartConnection
+from callsheet.plumbing.database.servers.connecting import (
     ENDED_BY_THE_PULSE,
     NoPrimary,
     NotThePrimary,
@@ -30,22 +30,22 @@ from callsheet.plumbing.database.connecting import (
     connect,
     raise_if_refused_by_a_standby,
 )
-from callsheet.plumbing.database.hosts import RefusedDsn
-from callsheet.plumbing.database.look_alikes import NotPostgreSQL
-from callsheet.plumbing.database.poolers import (
+from callsheet.plumbing.database.servers.hosts import RefusedDsn
+from callsheet.plumbing.database.servers.look_alikes import NotPostgreSQL
+from callsheet.plumbing.database.servers.poolers import (
     MIXED_STATEMENTS,
     SharedSession,
     prepare_pooler,
     shares_sessions,
 )
-from callsheet.plumbing.database.pulse import DatabaseLost, Pulse, Server
+from callsheet.plumbing.database.servers.pulse import DatabaseLost, Pulse, Server
 from callsheet.plumbing.database.sql import Connection, DatabaseKind
 from callsheet.settings import POOL_DIRECT_DSN_VARIABLE, DatabaseSettings, variable_name
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.outages import Outage
 
 if TYPE_CHECKING:
-    from callsheet.plumbing.database.replica import Replica
+    from callsheet.plumbing.database.servers.replica import Replica
 
 Result = TypeVar("Result")
 

@@ -27,7 +27,7 @@ from callsheet.plumbing.database.database import (
 )
 from callsheet.plumbing.database.ownership import Central, claim, read_central, read_owner, release
 from callsheet.plumbing.database.pool_keeper import DatabaseRole, PoolAddress, PoolKeeper, prepare_pool
-from callsheet.plumbing.database.replica import Replica
+from callsheet.plumbing.database.servers.replica import Replica
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint, hit

@@ -30,7 +30,7 @@ from callsheet.plumbing.database.ownership import (
     read_owner,
     release,
 )
-from callsheet.plumbing.database.replica import Replica
+from callsheet.plumbing.database.servers.replica import Replica
 from callsheet.plumbing.database.sql import Connection
 from callsheet.settings import DatabaseSettings
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import asyncpg
 
-from callsheet.plumbing.database.hosts import Host, ServerList, read_servers
-from callsheet.plumbing.database.look_alikes import NotPostgreSQL, require_postgresql
+from callsheet.plumbing.database.servers.hosts import Host, ServerList, read_servers
+from callsheet.plumbing.database.servers.look_alikes import NotPostgreSQL, require_postgresql
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.logs import get_logger
 

@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 
 from callsheet.plumbing.database.database import CANNOT_CONNECT, DatabaseError, connected
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.replica import ReplicaState
-from callsheet.plumbing.database.replication import Replication, by_server, read_replication
+from callsheet.plumbing.database.servers.replica import ReplicaState
+from callsheet.plumbing.database.servers.replication import Replication, by_server, read_replication
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop

@@ -22,7 +22,7 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
-SQL = statements("callsheet.plumbing.database", "replication_statements.sql")
+SQL = statements("callsheet.plumbing.database.servers", "replication_statements.sql")
 
 # The position of the primary is read again after this time: the greatest lag of a replica that has everything.
 POSITION_SECONDS = 5.0

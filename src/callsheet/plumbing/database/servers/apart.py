@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from callsheet.plumbing.database.connecting import PrimaryConnection
+from callsheet.plumbing.database.servers.connecting import PrimaryConnection
 from callsheet.plumbing.database.sql import Connection
 
 LOCK_SECONDS, STATEMENT_SECONDS = 2.0, 5.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from callsheet.plumbing.database.connecting import ServerState, connect_to
 from callsheet.plumbing.database.database import CANNOT_CONNECT
-from callsheet.plumbing.database.hosts import Host, read_servers
+from callsheet.plumbing.database.servers.connecting import ServerState, connect_to
+from callsheet.plumbing.database.servers.hosts import Host, read_servers
 
 
 async def primaries(dsn: str) -> dict[Host, ServerState]:

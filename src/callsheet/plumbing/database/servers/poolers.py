@@ -14,7 +14,7 @@ from typing import Literal
 
 import asyncpg
 
-from callsheet.plumbing.database.connecting import PrimaryConnection, connect, look
+from callsheet.plumbing.database.servers.connecting import PrimaryConnection, connect, look
 from callsheet.plumbing.database.sql import Connection, statements
 
 SQL = statements("callsheet.plumbing.database")

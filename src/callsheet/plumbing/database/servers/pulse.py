@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import asyncpg
 
-from callsheet.plumbing.database.connecting import (
+from callsheet.plumbing.database.servers.connecting import (
     TIMELINES,
     NoPrimary,
     PrimaryConnection,
     ServerState,
     look,
 )
-from callsheet.plumbing.database.hosts import read_servers
+from callsheet.plumbing.database.servers.hosts import read_servers
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage
 

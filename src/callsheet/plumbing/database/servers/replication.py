@@ -12,7 +12,7 @@ import asyncpg
 
 from callsheet.plumbing.database.sql import Connection, statements
 
-SQL = statements("callsheet.plumbing.database", "replication_statements.sql")
+SQL = statements("callsheet.plumbing.database.servers", "replication_statements.sql")
 
 # `ANY 2 (a, b)`, `FIRST 2 (a, b)` or `2 (a, b)`. Without a number, one standby is enough.
 NUMBER = re.compile(r"\s*(?:(?:ANY|FIRST)\s+)?(\d+)\s*\(", re.IGNORECASE)
