@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from starlette.responses import StreamingResponse
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
-from callsheet.plumbing.database.database import DatabaseError
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.http.edge import Edge
 from callsheet.plumbing.http.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, InternalError, install_problem_handlers
 from callsheet.plumbing.http.server import HttpServer, free_address

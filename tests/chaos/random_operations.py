@@ -25,8 +25,8 @@ from callsheet.jobs.lease.provider_gate import CallReport
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.media.storage import open_storage
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.providers.media import Callback, Generation, found_or_submitted
 from callsheet.settings import JobSettings, Settings, load_settings
 from callsheet.toolbox.loops import LoopGroup

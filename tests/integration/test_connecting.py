@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from callsheet.operate.installation.examination import examine
-from callsheet.plumbing.database.database import DatabaseError, connected
+from callsheet.plumbing.database.database import connected
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.servers.connecting import NoPrimary, NotThePrimary, connect
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import load_settings

@@ -12,8 +12,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database.database import Database, PoolUnavailable, ordinary_connections
+from callsheet.plumbing.database.database import Database, ordinary_connections
 from callsheet.plumbing.database.databases import open_databases
+from callsheet.plumbing.database.errors import PoolUnavailable
 from callsheet.plumbing.database.notify import Listener
 from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded.layout import Layout

@@ -11,7 +11,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.plumbing.database.database import DATABASE_AWAY, Database, is_away
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import DATABASE_AWAY, is_away
 from callsheet.plumbing.database.notify import Listener
 from callsheet.plumbing.database.servers.connecting import NotThePrimary, PrimaryConnection
 from callsheet.settings import DatabaseSettings

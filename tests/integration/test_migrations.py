@@ -20,8 +20,9 @@ from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
 from callsheet.operate.installation.examination import examine
 from callsheet.plumbing.database import migrate as schema
-from callsheet.plumbing.database.database import DatabaseError, connected
+from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import Databases, add_pool, open_databases
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.migrate import Migration, SchemaUnknown, known_migrations, migrate
 from callsheet.plumbing.database.migrate_all import migrate_all
 from callsheet.plumbing.embedded import EmbeddedPostgres

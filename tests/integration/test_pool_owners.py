@@ -17,8 +17,9 @@ import pytest
 from pydantic import SecretStr
 
 from callsheet.plumbing.database.adopt import adopt, plan_adoption
-from callsheet.plumbing.database.database import DatabaseError, PoolUnavailable, connected
+from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import Databases, add_pool, open_databases, open_installation
+from callsheet.plumbing.database.errors import DatabaseError, PoolUnavailable
 from callsheet.plumbing.database.migrate import migrate
 from callsheet.plumbing.database.migrate_all import migrate_all
 from callsheet.plumbing.database.ownership import Central, LeaseHeld, WrongOwner, claim, read_central, read_owner

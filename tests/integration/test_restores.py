@@ -17,8 +17,9 @@ from pydantic import SecretStr
 from callsheet.operate.installation.examination import examine
 from callsheet.operate.installation.pool_contents import read_contents
 from callsheet.plumbing.database.adopt import adopt, plan_adoption
-from callsheet.plumbing.database.database import DatabaseError, connected
+from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import Databases, add_pool, open_databases
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.migrate_all import NotMigrated, migrate_all
 from callsheet.plumbing.database.ownership import NotAttached
 from callsheet.plumbing.database.repoint import repoint

@@ -16,8 +16,9 @@ import pytest
 
 import callsheet
 from callsheet.plumbing.database import migrate as schema
-from callsheet.plumbing.database.database import Database, DatabaseError, is_away
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases, open_databases
+from callsheet.plumbing.database.errors import DatabaseError, is_away
 from callsheet.plumbing.database.migrate import Migration, SchemaUnknown, known_migrations, migrate
 from callsheet.plumbing.database.sql import DatabaseKind
 from callsheet.plumbing.embedded import EmbeddedPostgres

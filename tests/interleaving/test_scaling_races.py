@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from callsheet.fleet.fleets.retiring import begin_to_end, reinstate, retire
-from callsheet.plumbing.database.database import DATABASE_AWAY
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.plumbing.leadership import Leadership
 from callsheet.scaling.driver import Actual, ScaledFleet

@@ -11,8 +11,9 @@ import pytest
 from pydantic import SecretStr
 
 from callsheet.operate.installation.examination import examine
-from callsheet.plumbing.database.database import HOT, ORDINARY, DatabaseError, connected
+from callsheet.plumbing.database.database import HOT, ORDINARY, connected
 from callsheet.plumbing.database.databases import add_pool, open_databases
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.servers.poolers import find_mode
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings

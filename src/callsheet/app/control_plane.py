@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry
 
 from callsheet.app.rooms import Rooms
 from callsheet.app.routes import all_routers, applications, caller_check
-from callsheet.plumbing.database.database import Database, is_outage
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.database_watch import DatabaseWatch
 from callsheet.plumbing.database.databases import CENTRAL, Databases, open_databases
+from callsheet.plumbing.database.errors import is_outage
 from callsheet.plumbing.database.notify import Listener
 from callsheet.plumbing.database.pool_keeper import DatabaseRole
 from callsheet.plumbing.failpoints import arm_for_process

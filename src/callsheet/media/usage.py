@@ -9,8 +9,9 @@ from uuid import UUID
 from callsheet.identity.access.principal import Owner
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.media.files import SQL
-from callsheet.plumbing.database.database import DATABASE_AWAY, Database
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import Connection
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import QuotaExceeded, Refusal, Unavailable

@@ -13,7 +13,8 @@ from typing import Any
 
 import asyncpg
 
-from callsheet.plumbing.database.database import CLOSE_SECONDS, DATABASE_AWAY, ORDINARY, Database, prepare_connection
+from callsheet.plumbing.database.database import CLOSE_SECONDS, ORDINARY, Database, prepare_connection
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import Connection
 
 TRY = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from callsheet.identity.audit_log import record
-from callsheet.plumbing.database.database import DATABASE_AWAY, is_outage
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY, is_outage
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.logs import get_logger

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import asyncpg
 
-from callsheet.plumbing.database.database import DATABASE_AWAY, is_away
+from callsheet.plumbing.database.errors import DATABASE_AWAY, is_away
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.webhooks.worklist import WORKS, ClaimedCall, Work, Worklist

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
 from callsheet.jobs.lease.progress import JobProgressWriter, ProgressReport
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.errors import ProviderError

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from callsheet.dispatch.facts import JobCycle
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import statements
 from callsheet.providers.media import Prediction
 from callsheet.toolbox.logs import get_logger

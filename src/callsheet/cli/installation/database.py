@@ -183,7 +183,7 @@ async def _pool_row(settings: Settings, pool: PoolAddress, central: Central) -> 
 
 
 def _row(name: str, kind: str, dsn: str | None) -> dict[str, Any]:
-    from callsheet.plumbing.database.database import shown_address
+    from callsheet.plumbing.database.errors import shown_address
 
     host, database = (None, None) if dsn is None else shown_address(dsn)
     unknown: dict[str, Any] = {"schema": None, "pending": [], "installation": None, "matches": None, "problem": None}

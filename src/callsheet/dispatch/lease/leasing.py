@@ -15,7 +15,8 @@ from callsheet.dispatch.order.queue_view import QueueView
 from callsheet.dispatch.order.turns import Turns
 from callsheet.dispatch.order.user_queues import Terms, UserQueue
 from callsheet.dispatch.rows import LaneHead, TakenRow
-from callsheet.plumbing.database.database import DATABASE_AWAY, Database
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import Connection, statements
 
 SQL = statements("callsheet.dispatch")

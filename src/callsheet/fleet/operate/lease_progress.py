@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from callsheet.jobs.lease.progress import LeaseProgressRow, progress_of_leases
-from callsheet.plumbing.database.database import Database, is_outage
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import is_outage
 from callsheet.wire.fleet import Worker, WorkerLease
 
 JobKey = tuple[UUID, UUID]

@@ -18,8 +18,8 @@ from uuid import UUID
 import structlog
 from starlette.requests import Request
 
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.logs import get_logger

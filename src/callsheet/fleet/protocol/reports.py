@@ -26,7 +26,7 @@ from callsheet.jobs.lease.progress import JobProgressWriter, ProgressReport
 from callsheet.jobs.lease.provider_gate import CallReport, ProviderGate
 from callsheet.jobs.lease.start import Starter
 from callsheet.jobs.machine.transition_requests import JobOutputFile
-from callsheet.plumbing.database.database import DATABASE_AWAY
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger

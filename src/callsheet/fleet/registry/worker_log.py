@@ -13,8 +13,8 @@ from typing import Any, Literal
 import asyncpg
 
 from callsheet.jobs.lease.outcomes import Settlement
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.batching import Batcher

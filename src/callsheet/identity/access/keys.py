@@ -12,8 +12,8 @@ from callsheet.identity.access.credentials import announce
 from callsheet.identity.access.permissions import key_scopes_of
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.audit_log import OPERATOR, record, user_actor
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.clock import SystemClock

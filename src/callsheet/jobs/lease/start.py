@@ -17,7 +17,7 @@ from callsheet.jobs.machine.rows import JobPayload
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
-from callsheet.plumbing.database.database import PoolUnavailable
+from callsheet.plumbing.database.errors import PoolUnavailable
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 

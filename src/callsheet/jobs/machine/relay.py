@@ -19,7 +19,8 @@ from callsheet.jobs.machine.cycles import JobState, end_of_cycle
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
-from callsheet.plumbing.database.database import DATABASE_AWAY, Database
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.batching import Batcher

@@ -14,7 +14,7 @@ from callsheet.jobs.machine.cycles import end_of_cycle
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
-from callsheet.plumbing.database.database import unless_unavailable
+from callsheet.plumbing.database.errors import unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger

@@ -25,7 +25,8 @@ from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions
 from callsheet.jobs.repair.discrepancies import Discrepancy, JobSide, Suspicion, compare, ending_of, into_the_queue
-from callsheet.plumbing.database.database import Database, unless_unavailable
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import unless_unavailable
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of

@@ -12,7 +12,8 @@ from callsheet.media.previews.program import CLIP, LARGE, SMALL, NoPreview
 from callsheet.media.previews.sandbox import Kind, OutOfTime, Previews, kinds, make_previews
 from callsheet.media.storage import Storage
 from callsheet.media.storage.port import discard
-from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import is_away
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.logs import get_logger

@@ -20,8 +20,9 @@ from callsheet.operate.installation.bucket_cors import browser_origins, cors_rul
 from callsheet.operate.installation.local_storage import local_storage_findings
 from callsheet.operate.installation.pool_contents import misplaced_sentence, misplaced_tenants
 from callsheet.operate.installation.replication import replica_finding, replica_state, replication_findings
-from callsheet.plumbing.database.database import CANNOT_CONNECT, DIRECT_DSN, connected, unreachable
+from callsheet.plumbing.database.database import DIRECT_DSN, connected
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses, reached_central, replica_dsn_of
+from callsheet.plumbing.database.errors import CANNOT_CONNECT, unreachable
 from callsheet.plumbing.database.migrate import inspect
 from callsheet.plumbing.database.ownership import check_owner, read_central
 from callsheet.plumbing.database.servers.poolers import find_mode

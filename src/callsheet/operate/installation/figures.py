@@ -9,8 +9,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.media.usage import WHOLE_TENANT
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import statements
 from callsheet.wire.operate.administration import TenantFigures
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from callsheet.operate.statistics.series import RESOLUTIONS
-from callsheet.plumbing.database.database import DATABASE_AWAY
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.loops import Loop

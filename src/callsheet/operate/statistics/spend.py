@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from callsheet.operate.statistics.spend_keeper import CENTRAL_SQL, DAYS, POOL_SQL
-from callsheet.plumbing.database.database import Database, unless_unavailable
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import unless_unavailable
 from callsheet.wire.operate.providers import ProviderSpend, ProviderSpending, SpendWindow
 
 

@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from callsheet.operate.statistics.keeper import COUNTED_AGAIN, MAX_AT_ONCE, CountingProgress, first_minute
-from callsheet.plumbing.database.database import Database, unless_unavailable
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import unless_unavailable
 from callsheet.plumbing.database.sql import Statement, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.loops import Loop

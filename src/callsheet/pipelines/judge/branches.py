@@ -11,8 +11,9 @@ from callsheet.identity.access.principal import Principal
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.pipelines.judge.gallery import Gallery, rejection_of
 from callsheet.pipelines.rows import CandidateRow, JobId, JobOfCanceledRun
-from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import is_away
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.concurrently import all_of

@@ -15,7 +15,8 @@ from callsheet.media.files import Files
 from callsheet.media.previews.maker import CONTENT_TYPES, preview_folder, previews_of_object
 from callsheet.media.previews.program import SMALL, NoPreview
 from callsheet.media.previews.sandbox import MAX_BYTES, OutOfTime
-from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import is_away
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7

@@ -22,7 +22,8 @@ from callsheet.pipelines.run.open_jobs import OpenJobs
 from callsheet.pipelines.run.runs import CANCELED_WITH_RUN
 from callsheet.pipelines.run.strikes import stop_after_strikes
 from callsheet.pipelines.run.unwritten_results import UnwrittenResults
-from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import is_away
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings

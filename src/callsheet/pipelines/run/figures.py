@@ -8,7 +8,8 @@ from typing import NamedTuple
 from prometheus_client import Counter, Histogram
 from prometheus_client.registry import Collector
 
-from callsheet.plumbing.database.database import DATABASE_AWAY, Database, is_away
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import DATABASE_AWAY, is_away
 from callsheet.plumbing.database.sql import statements
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of

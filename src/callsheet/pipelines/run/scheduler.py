@@ -21,7 +21,8 @@ from callsheet.pipelines.run.selection import Choice, Draw, Idle, Mode, RunState
 from callsheet.pipelines.run.slots import NewSlot
 from callsheet.pipelines.run.step_jobs import StepJobs, UnsuitableParent, lineage_of, sentence
 from callsheet.pipelines.run.strikes import stop_after_strikes
-from callsheet.plumbing.database.database import Database, is_away
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import is_away
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import PipelineSettings

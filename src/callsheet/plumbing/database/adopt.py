@@ -17,8 +17,9 @@ from callsheet.plumbing.database.attaching import (
     require_not_retired,
     require_unused,
 )
-from callsheet.plumbing.database.database import DatabaseError, connected, shown_address
+from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import CENTRAL, pool_addresses
+from callsheet.plumbing.database.errors import DatabaseError, shown_address
 from callsheet.plumbing.database.ownership import Central, claim, read_central, refusal, retire
 from callsheet.plumbing.database.pool_keeper import PoolAddress
 from callsheet.plumbing.database.sql import statements

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from callsheet.plumbing.database import migrate as schema
-from callsheet.plumbing.database.database import DatabaseError, connected
+from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import seal_dsns
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.ownership import (
     LEASE_SECONDS,
     Central,

@@ -9,31 +9,32 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import parse_qs, unquote, urlsplit
 from weakref import WeakSet
 
 import asyncpg
 
+from callsheet.plumbing.database.errors import (
+    CANNOT_CONNECT,
+    DATABASE_AWAY,
+    ConnectionNotAccepted,
+    DatabaseError,
+    is_away,
+    unreachable,
+)
 from callsheet.plumbing.database.servers.apart import ApartConnection
 from callsheet.plumbing.database.servers.connecting import (
     ENDED_BY_THE_PULSE,
-    NoPrimary,
-    NotThePrimary,
     PrimaryConnection,
     ServerState,
     connect,
     raise_if_refused_by_a_standby,
 )
-from callsheet.plumbing.database.servers.hosts import RefusedDsn
-from callsheet.plumbing.database.servers.look_alikes import NotPostgreSQL
 from callsheet.plumbing.database.servers.poolers import (
-    MIXED_STATEMENTS,
     SharedSession,
     prepare_pooler,
     shares_sessions,
@@ -41,7 +42,6 @@ from callsheet.plumbing.database.servers.poolers import (
 from callsheet.plumbing.database.servers.pulse import DatabaseLost, Pulse, Server
 from callsheet.plumbing.database.sql import Connection, DatabaseKind
 from callsheet.settings import POOL_DIRECT_DSN_VARIABLE, DatabaseSettings, variable_name
-from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.outages import Outage
 
 if TYPE_CHECKING:
@@ -55,75 +55,10 @@ CLOSE_SECONDS = 3.0
 LIFETIME_SECONDS = (450.0, 600.0)
 
 
-class DatabaseError(OperatorError):
-    """The database cannot be used. The message contains the reason and what to do."""
-
-
-class PoolUnavailable(DatabaseError):
-    """A pool that is registered and currently not served. The message contains the reason; it is not for tenants."""
-
-    def __init__(self, pool: str, reason: str):
-        super().__init__(reason)
-        self.pool = pool
-
-
-class ConnectionNotAccepted(ConnectionRefusedError):
-    """The server responds but refuses connections: the database takes none (`ALLOW_CONNECTIONS false`, SQLSTATE 55000),
-    was renamed, or its password is being changed. `reason` is the server's message."""
-
-    def __init__(self, reason: asyncpg.PostgresError):
-        super().__init__(str(reason))
-        self.reason = reason
-
-
-# Errors of a database that cannot be reached, restarts or has no connection left. The request is not the cause.
-DATABASE_AWAY = (
-    PoolUnavailable,
-    ConnectionError,
-    TimeoutError,
-    # The server's name cannot be resolved at the moment.
-    socket.gaierror,
-    asyncpg.InterfaceError,
-    # "cannot switch to state 11": the first query after the server was killed, in one of six kills.
-    asyncpg.InternalClientError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    # A migration added a column to the result of a prepared statement. asyncpg prepares the statement again, but it
-    # cannot repeat the earlier statements of a transaction: the caller must. It happens once per connection pool and
-    # migration.
-    asyncpg.InvalidCachedStatementError,
-)
-
-
-def is_away(error: BaseException) -> bool:
-    """Whether the database cannot be reached. False for a statement that took too long, and for a wrong argument, which
-    asyncpg reports as DataError."""
-    return isinstance(error, DATABASE_AWAY) and not isinstance(error, ValueError | asyncpg.QueryCanceledError)
-
-
-def is_outage(error: BaseException) -> bool:
-    """Whether the log needs no traceback: the database cannot be reached, or an operator has to correct something."""
-    return is_away(error) or isinstance(error, OperatorError)
-
-
-async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
-    """Returns None if the pool of this work is unavailable. For loops over all pools, which try again at their next
-    tick.
-    """
-    try:
-        return await work
-    except PoolUnavailable:
-        return None
-
-
 # Errors that may leave a statement prepared and not run. asyncpg ends the implicit transaction only when it runs the
 # statement. Until then the connection keeps locks on the statement's tables, and its next transaction cannot choose an
 # isolation level. DataError is an argument that asyncpg cannot encode.
 INSIDE_A_STATEMENT = (asyncio.CancelledError, TimeoutError, asyncpg.InterfaceError, asyncpg.DataError)
-
-# Errors of connecting; ValueError if the DSN cannot be parsed.
-CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
 # Where an operator names the server itself, if a DSN goes through a pooler.
 DIRECT_DSN = variable_name(("database", "direct_dsn"))
@@ -389,53 +324,6 @@ def may_not_create(name: str, database: str) -> DatabaseError:
         f"The user of {name} may not create the database {database!r}. Let an administrator create it, owned by that "
         "user, and start again; or name another: callsheet db add-pool NAME DSN"
     )
-
-
-def unreachable(name: str, dsn: str, error: BaseException) -> str:
-    if isinstance(error, ConnectionNotAccepted | DatabaseLost):
-        error = error.reason
-    if isinstance(error, RefusedDsn):
-        return f"The DSN of database {name} is refused. {error}"
-    if isinstance(error, ValueError):
-        # The message contains neither the DSN nor the error: a part of the password may be anywhere in a misread DSN.
-        return (
-            f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
-            "with %40 for @, %2F for / and so on in user and password."
-        )
-    if isinstance(error, MIXED_STATEMENTS):
-        error = SharedSession.mixes_statements()
-    address = "/".join(filter(None, shown_address(dsn)))
-    reason = error.cause if isinstance(error, NoPrimary) else error
-    return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {_hint(reason)}"
-
-
-def _hint(error: BaseException) -> str:
-    match error:
-        case SharedSession(advice=advice) | NotPostgreSQL(advice=advice):
-            return advice
-        case asyncpg.InsufficientPrivilegeError():
-            return "Let an administrator run there: GRANT CONNECT ON DATABASE … TO …"
-        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            return "Check user and password in its DSN."
-        case asyncpg.InvalidCatalogNameError():
-            return "Create the database, or name another one in the DSN."
-        case asyncpg.ObjectNotInPrerequisiteStateError():
-            return "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
-        case NotThePrimary(advice=advice) | NoPrimary(advice=str(advice)):
-            return advice
-        case _:
-            return "Check that PostgreSQL is running there, and that the URL is right."
-
-
-def shown_address(dsn: str) -> tuple[str, str]:
-    """Host and database of a DSN, for messages. The user, the password and the options, which may contain a
-    password, are left out.
-    """
-    parts = urlsplit(dsn)
-    if "@" in dsn.partition(parts.netloc)[2]:
-        return "(unreadable)", ""  # The password has an unescaped character: the apparent host is part of the password.
-    host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["localhost"])[0]
-    return host, unquote(parts.path.removeprefix("/"))
 
 
 async def _close(pool: asyncpg.Pool[asyncpg.Record] | None) -> None:

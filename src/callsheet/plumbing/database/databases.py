@@ -17,14 +17,8 @@ import asyncpg
 from pydantic import SecretStr
 
 from callsheet.plumbing.database import migrate as schema
-from callsheet.plumbing.database.database import (
-    Database,
-    DatabaseError,
-    PoolUnavailable,
-    connected,
-    create_database,
-    has_database,
-)
+from callsheet.plumbing.database.database import Database, connected, create_database, has_database
+from callsheet.plumbing.database.errors import DatabaseError, PoolUnavailable
 from callsheet.plumbing.database.ownership import Central, claim, read_central, read_owner, release
 from callsheet.plumbing.database.pool_keeper import DatabaseRole, PoolAddress, PoolKeeper, prepare_pool
 from callsheet.plumbing.database.servers.replica import Replica

@@ -20,7 +20,8 @@ from importlib import resources
 
 import asyncpg
 
-from callsheet.plumbing.database.database import DatabaseError, connected
+from callsheet.plumbing.database.database import connected
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.privileges import require_privileges
 from callsheet.plumbing.database.sql import DatabaseKind, commands
 from callsheet.toolbox.logs import get_logger

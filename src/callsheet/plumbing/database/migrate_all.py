@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from callsheet.plumbing.database import migrate as schema
-from callsheet.plumbing.database.database import DatabaseError, connected, may_not_create
+from callsheet.plumbing.database.database import connected, may_not_create
 from callsheet.plumbing.database.databases import (
     CENTRAL,
     FIRST_POOL,
@@ -15,6 +15,7 @@ from callsheet.plumbing.database.databases import (
     pool_addresses,
     with_database,
 )
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.ownership import Central, check_owner, read_central
 from callsheet.plumbing.database.pool_keeper import PoolAddress, empty_pool, prepare_pool
 from callsheet.plumbing.database.sql import DatabaseKind

@@ -15,7 +15,8 @@ from random import Random
 
 import asyncpg
 
-from callsheet.plumbing.database.database import CANNOT_CONNECT, DATABASE_AWAY, Database
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import CANNOT_CONNECT, DATABASE_AWAY
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.outages import Outage, backoff_seconds
 from callsheet.wire.plurals import counted

@@ -19,7 +19,7 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.plumbing.database.database import DatabaseError, shown_address
+from callsheet.plumbing.database.errors import DatabaseError, shown_address
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wire.plurals import counted
 

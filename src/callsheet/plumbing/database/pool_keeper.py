@@ -12,14 +12,8 @@ from datetime import datetime
 import asyncpg
 
 from callsheet.plumbing.database import migrate as schema
-from callsheet.plumbing.database.database import (
-    CANNOT_CONNECT,
-    Database,
-    DatabaseError,
-    connected,
-    is_away,
-    unreachable,
-)
+from callsheet.plumbing.database.database import Database, connected
+from callsheet.plumbing.database.errors import CANNOT_CONNECT, DatabaseError, is_away, unreachable
 from callsheet.plumbing.database.ownership import (
     RENEW_SECONDS,
     Central,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from callsheet.plumbing.database.database import DatabaseError
+from callsheet.plumbing.database.errors import DatabaseError
 
 # Read from the catalog: without USAGE on a schema its tables seem not to exist, and the database looks empty.
 PRIVILEGES = """

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
-from callsheet.plumbing.database.database import DATABASE_AWAY, DatabaseError, PoolUnavailable
+from callsheet.plumbing.database.errors import DATABASE_AWAY, DatabaseError, PoolUnavailable
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import (
     AlreadyRegistered,

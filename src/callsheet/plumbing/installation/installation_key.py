@@ -4,7 +4,7 @@ key is refused when it starts: it could not open the DSNs of pools, and its sign
 
 from __future__ import annotations
 
-from callsheet.plumbing.database.database import DatabaseError
+from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.installation.secrets import SEAL, SECRET_FILE, fingerprint, has_key, master_secret, unseal
 from callsheet.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from callsheet.plumbing.database.database import CANNOT_CONNECT
+from callsheet.plumbing.database.errors import CANNOT_CONNECT
 from callsheet.plumbing.database.servers.connecting import ServerState, connect_to
 from callsheet.plumbing.database.servers.hosts import Host, read_servers
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from callsheet.plumbing.database.database import CANNOT_CONNECT, DatabaseError, connected
+from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.errors import CANNOT_CONNECT, DatabaseError
 from callsheet.plumbing.database.servers.replica import ReplicaState
 from callsheet.plumbing.database.servers.replication import Replication, by_server, read_replication
 from callsheet.toolbox.clock import Clock
