@@ -187,6 +187,13 @@ class JobListFilter(JobFilters):
 
     status: JobStatus | None = Field(None, description="Only jobs of this status.")
 
+    @property
+    def narrowest(self) -> Literal["reference", "run"] | None:
+        """The filter that leaves the fewest jobs and has an index of its own."""
+        if self.client_reference is not None:
+            return "reference"
+        return "run" if self.run_id is not None else None
+
 
 class JobRequest(KeyedRequest):
     """A request for a job. The fields that a client chooses for every kind of job are here. `NewJob` has fields of the

@@ -110,12 +110,13 @@ class JobReader:
         }
         pool = await self.pool(principal)
         async with pool.ordinary() as connection:
-            if wanted.client_reference is not None:
-                rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **values)
-            elif wanted.run_id is not None:
-                rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, JobRow, **values)
-            else:
-                rows = await MACHINE_SQL["list_jobs"].rows(connection, JobRow, **values)
+            match wanted.narrowest:
+                case "reference":
+                    rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **values)
+                case "run":
+                    rows = await MACHINE_SQL["list_jobs_of_run"].rows(connection, JobRow, **values)
+                case None:
+                    rows = await MACHINE_SQL["list_jobs"].rows(connection, JobRow, **values)
             return await with_outcomes(connection, principal.tenant_id, rows, limit)
 
     async def pool(self, principal: Principal) -> Database:
