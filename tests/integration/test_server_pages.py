@@ -79,8 +79,10 @@ async def admin(postgres: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]
 async def test_the_page_on_postgresql_makes_an_installation(
     postgres: EmbeddedPostgres, admin: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    create, grants = blocks_of("run-with-your-own-postgresql", "sql")
-    point, accounts, pool = blocks_of("run-with-your-own-postgresql", "sh")
+    # Standbys are tried in test_replication.py: on this server, every write would wait for one.
+    create, grants, _replicate, monitor = blocks_of("run-with-your-own-postgresql", "sql")
+    # The servers of a replica and of a pooler are tried in test_replicas.py and in tests/pooler.
+    point, accounts, pool, _replica, _pooler = blocks_of("run-with-your-own-postgresql", "sh")
     host = postgres.dsn("").partition("@")[2].partition("/")[0]
     for line in create.splitlines():
         await admin.execute(line)
@@ -107,6 +109,7 @@ async def test_the_page_on_postgresql_makes_an_installation(
         serving.wait_for("control_plane.ready")
         assert serving.end(signal.SIGINT).code == 0
 
+    await admin.execute(monitor)
     printed = shell.run(accounts)
     assert re.search(r"\bcs_\w+", printed), printed
     await admin.execute(f"CREATE DATABASE callsheet_pool_2 OWNER {ROLE}")
