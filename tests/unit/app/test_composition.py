@@ -23,6 +23,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ): "The simulator does what the lease statement does: it finds the oldest job of a queue.",
     ("callsheet_demo/clip.py", "video.width"): "A stream of PyAV.",
     ("callsheet_demo/clip.py", "video.height"): "A stream of PyAV.",
+    ("scaling/drivers/kubernetes.py", "workload.scale.spec.replicas"): "An object of the client of Kubernetes.",
 }
 
 # Attributes of classes: those that methods set, and the fields of dataclasses.
