@@ -10,6 +10,7 @@ import pytest
 
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
+from tests.support.database.database_copies import DatabaseCopies, open_database_copies
 from tests.support.database.dumps import dump_and_restore
 from tests.support.database.installation import installation, place_variables
 from tests.support.fleets.scaling_harness import ScalingHarness, harness
@@ -21,6 +22,12 @@ from tests.support.providers.replicate_server import ReplicateServer, replicate_
 @pytest.fixture
 async def ann(core: Core) -> Member:
     return await core.member("pool_1")
+
+
+@pytest.fixture
+async def database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseCopies]:
+    async with open_database_copies(postgres) as made:
+        yield made
 
 
 @pytest.fixture

@@ -13,15 +13,9 @@ from callsheet.plumbing.database.migrate import Migration, known_migrations
 from callsheet.plumbing.database.migrate_all import NotMigrated, migrate_all
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
-from tests.support.database.database_copies import DatabaseCopies, open_database_copies
-from tests.support.database.installation import PLUMBING
+from tests.support.database.database_copies import DatabaseCopies
+from tests.support.database.installation import PLUMBING, dsn_of
 from tests.support.programs.commands import Callsheet
-
-
-@pytest.fixture
-async def database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseCopies]:
-    async with open_database_copies(postgres) as made:
-        yield made
 
 
 @pytest.fixture
@@ -38,11 +32,6 @@ def new_version(monkeypatch: pytest.MonkeyPatch) -> None:
     for migrations in known.values():
         migrations.append(Migration(len(migrations) + 1, "more", "CREATE TABLE more (id int)"))
     monkeypatch.setattr(schema, "known_migrations", lambda kind: known[kind])
-
-
-def dsn_of(settings: Settings) -> str:
-    assert settings.database.dsn is not None
-    return settings.database.dsn.get_secret_value()
 
 
 async def has_new_schema(dsn: str) -> bool:

@@ -28,18 +28,12 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import Settings, load_settings
 from tests.support.database.database_copies import DatabaseCopies, open_database_copies
-from tests.support.database.installation import changed, isolated_installation
+from tests.support.database.installation import changed, dsn_of, isolated_installation
 from tests.support.jobs.core import Core, open_core
 from tests.support.programs.commands import Callsheet
 
 POOLS = ("pool_1", "pool_2")
 ATTACHED = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-async def database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseCopies]:
-    async with open_database_copies(postgres) as made:
-        yield made
 
 
 @dataclass(frozen=True)
@@ -93,11 +87,6 @@ async def unchanged_installation(
 
 def with_central(settings: Settings, dsn: str) -> Settings:
     return changed(settings, database={"dsn": SecretStr(dsn)})
-
-
-def dsn_of(settings: Settings) -> str:
-    assert settings.database.dsn is not None
-    return settings.database.dsn.get_secret_value()
 
 
 @asynccontextmanager

@@ -23,20 +23,13 @@ from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.migrate_all import NotMigrated, migrate_all
 from callsheet.plumbing.database.ownership import NotAttached
 from callsheet.plumbing.database.repoint import repoint
-from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import Settings
-from tests.support.database.database_copies import DatabaseCopies, dump_and_restore, open_database_copies
-from tests.support.database.installation import PLUMBING, changed
+from tests.support.database.database_copies import DatabaseCopies, dump_and_restore
+from tests.support.database.installation import PLUMBING, changed, dsn_of
 from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.job_states import CONSUMED, RESERVED
 from tests.support.programs.commands import Callsheet
-
-
-@pytest.fixture
-async def database_copies(postgres: EmbeddedPostgres) -> AsyncIterator[DatabaseCopies]:
-    async with open_database_copies(postgres) as made:
-        yield made
 
 
 @dataclass(frozen=True)
@@ -82,11 +75,6 @@ async def production(settings: Settings, database_copies: DatabaseCopies) -> Asy
         yield production
         if production.core.databases.central.is_open:
             await production.core.check()
-
-
-def dsn_of(settings: Settings) -> str:
-    assert settings.database.dsn is not None
-    return settings.database.dsn.get_secret_value()
 
 
 def with_central(settings: Settings, dsn: str) -> Settings:

@@ -146,3 +146,8 @@ def changed(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
     """The settings with some values replaced: `changed(settings, identity={"login_attempts": 3})`."""
     update = {name: getattr(settings, name).model_copy(update=dict(values)) for name, values in sections.items()}
     return settings.model_copy(update=update)
+
+
+def dsn_of(settings: Settings) -> str:
+    assert settings.database.dsn is not None
+    return settings.database.dsn.get_secret_value()
