@@ -10,8 +10,10 @@ SELECT wallet_move(:tenant_id, :user_id, 'PAYMENT_CREDIT', :amount, NULL, NULL, 
 FROM locked_wallet
 
 -- name: find_payment
+-- The row is locked for the standbys: see jobs/machine, find_by_idempotency_key.
 SELECT user_id, amount FROM token_transactions
 WHERE tenant_id = :tenant_id AND provider_transaction_id = :provider_transaction_id
+FOR KEY SHARE
 
 -- name: balance
 SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)

@@ -7,20 +7,24 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import asyncpg
 import pytest
+from pydantic import SecretStr
 
-from callsheet.plumbing.database.databases import Databases, add_pool, open_databases
+from callsheet.plumbing.database.databases import Databases, add_pool, open_databases, with_database
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings, load_settings
 from tests.support.database.pgbouncer import Chosen
+from tests.support.database.replication import Pair
 from tests.support.database.room_statements import statements_of_room
 from tests.support.run.ports import free_port
 
 PLUMBING = statements_of_room("plumbing")
 
+Which = Literal["central", "pool"]
 FLEET_SECRET = "a-shared-secret-of-the-tests-with-40-signs"
 _numbers = itertools.count(1)
 
@@ -151,3 +155,21 @@ def changed(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
 def dsn_of(settings: Settings) -> str:
     assert settings.database.dsn is not None
     return settings.database.dsn.get_secret_value()
+
+
+async def installed_on(pair: Pair, which: Which, settings: Settings) -> Settings:
+    """An installation with one pool. One of its databases is on the pair, the other on the server of the tests."""
+    own = dsn_of(settings)
+    connection = await asyncpg.connect(own)
+    pool_1 = with_database(own, await connection.fetchval("SELECT database FROM pools WHERE name = 'pool_1'"))
+    await connection.execute("DELETE FROM pools")
+    await connection.close()
+    if which == "central":
+        settings = changed(settings, database={"dsn": SecretStr(pair.dsn("central"))})
+    else:
+        pool_1 = pair.dsn("pool_1")
+    central = await asyncpg.connect(pair.primary.dsn("central") if which == "central" else own)
+    sealed = seal(master_secret(settings), SEAL, pool_1)
+    await PLUMBING["register_pool"].run(central, name="pool_1", database=None, sealed_dsn=sealed)
+    await central.close()
+    return settings

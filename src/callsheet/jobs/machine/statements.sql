@@ -51,9 +51,12 @@ WHERE tenant_id = :tenant_id AND id = :job_id
 -- name: find_by_idempotency_key
 -- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
 -- was empty used the primary key and read every job of the tenant.
+-- The lock makes this a write, whose commit waits for synchronous standbys. The first request may have stopped waiting
+-- for them: PostgreSQL then keeps the job, although a failover could lose it.
 SELECT {job_columns}, {other_columns} FROM ai_jobs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+FOR KEY SHARE
 
 -- part: matches_filter
 -- The filters of a JobListFilter. A filter that is NULL matches every job. They are one CASE, for which a plan that is

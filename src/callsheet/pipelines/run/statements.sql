@@ -77,10 +77,11 @@ ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING {run_columns}
 
 -- name: run_of_key
--- Equality is written as a comparison of rows: see jobs/statements.sql, find_by_idempotency_key.
+-- Equality is written as a comparison of rows, and the row is locked: see jobs/machine, find_by_idempotency_key.
 SELECT {run_columns} FROM pipeline_runs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+FOR KEY SHARE
 
 -- name: list_active_runs
 SELECT id FROM pipeline_runs
