@@ -542,3 +542,16 @@ async def test_a_changed_setting_does_not_affect_a_repeated_idempotency_key(core
     other.workflow = core.workflow
     again = await other.submitted(ann, idempotency_key="once")
     assert (again.job.id, again.replayed) == (first.job.id, True)
+
+
+async def test_a_job_that_is_leased_and_returned_all_day_keeps_its_last_hundred_leases(core: Core, ann: Member) -> None:
+    job = await core.submit(ann)
+    for _ in range(104):
+        started = await core.start()
+        await core.room.starter.return_lease(started)
+    dispatch = await active_dispatch(core, job)
+    assert (dispatch["attempts"], dispatch["requeues"]) == (0, 0)
+    assert len(dispatch["past_lease_tokens"]) == len(dispatch["past_workers"]) == 100
+    assert dispatch["past_lease_tokens"][-1] == started.lease.lease_token
+    # The last one can still report.
+    assert (await core.room.leases.fail(report(started), Failure(UNKNOWN, "late"))).status == "queued"

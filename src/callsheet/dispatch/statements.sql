@@ -314,6 +314,11 @@ d.lane_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.prior
 -- part: after_marked_lane
 (SELECT count(*) FROM marked_lane) >= 0
 
+-- part: past_leases
+-- The last hundred, for late reports. There may be many: a job whose pool is away is leased and returned again.
+past_lease_tokens = (d.past_lease_tokens || d.lease_token)[greatest(1, cardinality(d.past_lease_tokens) - 98):],
+past_workers = (d.past_workers || d.worker_id)[greatest(1, cardinality(d.past_workers) - 98):]
+
 -- name: requeue
 -- Puts dispatches back into the queue if the token still holds the lease. The lanes' marks are lowered first and
 -- unconditionally, so that the statement waits for a concurrent raise. It locks lanes, then dispatches, each in key
@@ -345,8 +350,7 @@ WITH requeue_request AS MATERIALIZED (
 UPDATE ai_job_dispatches d SET
     status = 'queued',
     worker_id = NULL,
-    past_lease_tokens = d.past_lease_tokens || d.lease_token,
-    past_workers = d.past_workers || d.worker_id,
+    {past_leases},
     lease_token = NULL,
     poll_id = NULL,
     lease_expires_at = NULL,
@@ -405,8 +409,7 @@ RETURNING d.lane_id
 UPDATE ai_job_dispatches d SET
     status = 'waiting',
     worker_id = NULL,
-    past_lease_tokens = d.past_lease_tokens || d.lease_token,
-    past_workers = d.past_workers || d.worker_id,
+    {past_leases},
     lease_token = NULL,
     provider_job_id = :provider_job_id,
     lease_expires_at = least(:expires_at, d.deadline_at)
