@@ -24,10 +24,10 @@ API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path 'src/callsheet
 WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts -not -path web/src/api/fields.ts 2>/dev/null) \
 	web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help demo test test-all test-pgbouncer test-postgres tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web web-tests
+.PHONY: help demo test test-all test-pgbouncer test-postgres tests audit lint types fmt bench chaos chaos-patroni lock docs package clean install-server install-dev web web-tests
 
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 # What is compiled is kept, whatever the shell says: compiling everything again takes longer than the rest of the start.
 demo: web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
@@ -99,6 +99,9 @@ bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/r
 
 chaos: install-dev ## Crash, race and kill core and runs for about twenty minutes (ARGS="--chaos-seed N" repeats a kill test)
 	@$(BIN)/pytest tests/chaos --chaos long $(ARGS)
+
+chaos-patroni: install-dev ## Fail over a Patroni cluster with etcd and HAProxy (POSTGRES_BIN=directory); says what to install
+	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -s --patroni "$(POSTGRES_BIN)" tests/chaos/test_patroni.py $(ARGS)
 	@$(BIN)/pytest -n 2 tests/unit tests/lightbox/test_hostile_requests.py --hypothesis-profile exploring
 
 docs: install-dev ## Write the generated pages of docs/ again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import randrange
 
 import pytest
@@ -24,3 +25,8 @@ def chaos_seed(pytestconfig: pytest.Config, long_form: bool) -> int:
     seed = pytestconfig.getoption("--chaos-seed", default=None) or (randrange(2**32) if long_form else 1)
     print(f"--chaos-seed {seed}")  # noqa: T201  shown when the test fails: what to repeat
     return int(seed)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Only `make chaos-patroni` runs the tests of Patroni."""
+    return True if collection_path.name == "test_patroni.py" and config.getoption("--patroni") is None else None

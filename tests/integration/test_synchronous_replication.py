@@ -31,7 +31,7 @@ WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 @pytest.fixture
 async def databases(pair: Pair, settings: Settings) -> AsyncIterator[Databases]:
-    databases = await open_databases(await installed_on(pair, "pool", settings))
+    databases = await open_databases(await installed_on(pair.dsn, "pool", settings))
     yield databases
     await databases.close()
 

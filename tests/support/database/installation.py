@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,6 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.installation.secrets import SEAL, master_secret, seal
 from callsheet.settings import Settings, load_settings
 from tests.support.database.pgbouncer import Chosen
-from tests.support.database.replication import Pair
 from tests.support.database.room_statements import statements_of_room
 from tests.support.run.ports import free_port
 
@@ -157,18 +156,20 @@ def dsn_of(settings: Settings) -> str:
     return settings.database.dsn.get_secret_value()
 
 
-async def installed_on(pair: Pair, which: Which, settings: Settings) -> Settings:
-    """An installation with one pool. One of its databases is on the pair, the other on the server of the tests."""
+async def installed_on(dsn_of_kind: Callable[[str], str], which: Which, settings: Settings) -> Settings:
+    """An installation with one pool. The server of one of its databases is another one, for which `dsn_of_kind` gives
+    the DSN of `central` and `pool_1`; the other database is on the server of the tests.
+    """
     own = dsn_of(settings)
     connection = await asyncpg.connect(own)
     pool_1 = with_database(own, await connection.fetchval("SELECT database FROM pools WHERE name = 'pool_1'"))
     await connection.execute("DELETE FROM pools")
     await connection.close()
     if which == "central":
-        settings = changed(settings, database={"dsn": SecretStr(pair.dsn("central"))})
+        settings = changed(settings, database={"dsn": SecretStr(dsn_of_kind("central"))})
     else:
-        pool_1 = pair.dsn("pool_1")
-    central = await asyncpg.connect(pair.primary.dsn("central") if which == "central" else own)
+        pool_1 = dsn_of_kind("pool_1")
+    central = await asyncpg.connect(dsn_of(settings), target_session_attrs="read-write")
     sealed = seal(master_secret(settings), SEAL, pool_1)
     await PLUMBING["register_pool"].run(central, name="pool_1", database=None, sealed_dsn=sealed)
     await central.close()

@@ -112,6 +112,15 @@ class Server:
         self.primary = primary
         (self.data / "standby.signal").touch()
 
+    async def rewind(self, primary: Server) -> None:
+        """Drops what only this stopped server has since that one was promoted. At the next start, it follows it."""
+        # Otherwise its control file still has the timeline from before the promotion.
+        await primary.value("CHECKPOINT")
+        await self.programs.run(
+            "pg_rewind", "-D", self.data, f"--source-server={primary.dsn('postgres')}", "--no-sync",
+        )  # fmt: skip
+        self.be_standby_of(primary)
+
     async def start(self) -> None:
         """Starts the server and waits until it accepts connections."""
         chosen = {**OPTIONS, "port": str(self.port)}

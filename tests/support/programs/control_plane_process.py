@@ -115,8 +115,8 @@ async def control_plane_process(
     settings: Settings, directory: Path, **more_variables: str
 ) -> AsyncIterator[ControlPlaneProcess]:
     process = ControlPlaneProcess(settings, directory, more_variables)
-    await process.start()
     try:
+        await process.start()
         yield process
     finally:
         await process.kill()

@@ -1,6 +1,6 @@
-"""Options of pytest for the server that the tests use: behind a pooler, or of another version.
+"""Options of pytest for the server that the tests use: behind a pooler, of another version, or in a Patroni cluster.
 
-`make test-pgbouncer` and `make test-postgres` set them.
+`make test-pgbouncer`, `make test-postgres` and `make chaos-patroni` set them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.database.patroni import require_programs
 from tests.support.database.pgbouncer import TRACKS_STATEMENTS, version_of
 
 # Programs of versions before 17 have no built-in locale.
@@ -27,10 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("callsheet")
     group.addoption("--pooler", choices=("session", "transaction"), help="Run through a PgBouncer in this mode.")
     group.addoption("--pgbouncer", default="pgbouncer", help="The program PgBouncer.")
+    group.addoption("--patroni", type=Path, help="Run the tests of Patroni, with the PostgreSQL in this directory.")
     group.addoption("--postgres-bin", type=Path, help="Use the PostgreSQL programs in this directory.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    patroni = config.getoption("--patroni")
+    if patroni is not None:
+        require_programs(patroni)
     directory = config.getoption("--postgres-bin")
     if directory is not None:
         _use_programs(directory)
