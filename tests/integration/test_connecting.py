@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import asyncpg
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,7 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from callsheet.operate.installation.examination import examine
 from callsheet.plumbing.database.database import connected
 from callsheet.plumbing.database.errors import DatabaseError
-from callsheet.plumbing.database.servers.connecting import NoPrimary, NotThePrimary, connect
+from callsheet.plumbing.database.servers import connecting
+from callsheet.plumbing.database.servers.connecting import NoPrimary, NotThePrimary, ServerState, connect
+from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import load_settings
 from tests.support.database.replication import Pair, PairFiles, Server, dsn_of, silent_host, unreachable_host
@@ -105,6 +108,20 @@ async def test_each_dsn_without_a_primary_has_one_sentence_that_says_what_to_do(
     assert (await sentence_of(dsn)).endswith(
         "may: stop the others. Compare their newest jobs before you stop one: jobs that only one of them has are lost "
         "with it."
+    )
+
+
+async def test_a_server_or_proxy_that_ends_the_connection_at_once_has_a_sentence(
+    steady: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ended(connection: Connection) -> ServerState:
+        raise asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress")
+
+    monkeypatch.setattr(connecting, "look", ended)
+    address = f"{steady.primary.host}/central"
+    assert await sentence_of(steady.primary.dsn("central")) == (
+        f"Database central at {address} cannot be used: {steady.primary.host} ended the connection at once. Check that "
+        "PostgreSQL is running there, and that the URL is right."
     )
 
 

@@ -205,8 +205,14 @@ class Cluster:
         """As an administrator does before maintenance of the leader."""
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             wanted = {"leader": leader.name, "candidate": standby.name}
-            response = await client.post(f"http://{leader.rest}/switchover", json=wanted)
-        assert response.status_code == 200, response.text
+
+            async def is_accepted() -> bool:
+                response = await client.post(f"http://{leader.rest}/switchover", json=wanted)
+                # Patroni has not noted yet that the standby is synchronous.
+                assert response.status_code in (200, 412), response.text
+                return response.status_code == 200
+
+            await until(is_accepted, BEGINS_SECONDS)
 
 
 @asynccontextmanager

@@ -278,6 +278,9 @@ async def _attempt(
         match error:
             case TimeoutError():
                 raise SilentHost(f"{host} gave no response in {seconds:g} s") from error
+            case asyncpg.InternalClientError():
+                # asyncpg raises it if the connection ends at the first statement.
+                raise ConnectionResetError(f"{host} ended the connection at once") from error
             case ConnectionError() | socket.gaierror():
                 raise
             case OSError():
