@@ -124,4 +124,4 @@ async def test_another_reference_with_the_same_idempotency_key_is_another_reques
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json()["client_reference"] == "order 7"
     other = await submit(catalog_api, ann, effect, **body, client_reference="order 8")
-    assert_refused(other, 422, "idempotency_key_reused")
+    assert_refused(other, 422, "idempotency_key_reused", "client_reference")

@@ -281,7 +281,7 @@ async def test_the_same_key_returns_the_same_job_after_the_effect_has_changed(
     await catalog_api.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"is_published": False})
     assert (await catalog_api.try_submit(ann, effect, **request)).json()["id"] == first.json()["id"]
     other = await catalog_api.try_submit(ann, effect, **request, input_payload={"prompt": "a dog"})
-    assert_refused(other, 422, "idempotency_key_reused")
+    assert_refused(other, 422, "idempotency_key_reused", "input_payload.prompt")
     # And after what is wrong with the request itself.
     assert_refused(await catalog_api.try_submit(ann, effect, **request, priority=1), 422, "invalid_request", "priority")
     assert (await catalog_api.call("GET", "/api/wallet", person=ann)).json()["balance"] == 90

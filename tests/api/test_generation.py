@@ -118,7 +118,10 @@ async def test_g5_a_repeated_key_returns_the_same_job_while_it_runs(actor_harnes
     assert responses[1].headers["idempotent-replayed"] == "true"
     assert (len(copy.tasks), await actor_harness.balance(ann)) == (1, 99)
     other = await generate(actor_harness, ann, "tts", {"text": "Buy", "idempotency_key": "copy-1"})
-    assert_refused(other, 422, "idempotency_key_reused")
+    problem = other.json()
+    assert (other.status_code, problem["code"]) == (422, "idempotency_key_reused")
+    assert problem["job_id"] == responses[0].json()["id"]
+    assert {"text", "type"} <= {error["field"] for error in problem["errors"]}
 
 
 async def test_a_client_disconnect_does_not_lose_the_job(actor_harness: ActorHarness, ann: Person) -> None:

@@ -11,7 +11,7 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.plumbing.http.idempotency import DIFFERENT
 from tests.support.http.accounts import People, Person
 from tests.support.http.actor_harness import ActorHarness
-from tests.support.http.catalog_api import CatalogApi
+from tests.support.http.catalog_api import MP4, CatalogApi
 from tests.support.http.jobs_api import JobsApi
 from tests.support.http.responses import assert_refused
 from tests.support.pipelines.pipeline_harness import BASE
@@ -41,6 +41,7 @@ async def assert_created_once(client: httpx.AsyncClient, person: Person, path: s
     first = await send(KEY)
     assert first.status_code == 201, first.text
     assert "idempotent-replayed" not in first.headers
+    assert first.json()["idempotency_key"] == KEY
     for again in (
         await send(KEY),
         await send(None, idempotency_key=KEY),
@@ -73,7 +74,51 @@ async def test_g5_an_effect_job_with_the_same_header_is_charged_once(
     # Another request with the same header is refused, as with the field.
     changed = {**body, "input_payload": {"prompt": "a dog"}}
     headers = ann.headers | {"Idempotency-Key": KEY}
-    assert_refused(await client.post("/api/ai-jobs", json=changed, headers=headers), 422, "idempotency_key_reused")
+    refused = assert_refused(
+        await client.post("/api/ai-jobs", json=changed, headers=headers),
+        422,
+        "idempotency_key_reused",
+        "input_payload.prompt",
+    )
+    # The refusal names the job that has the key, and the list finds it by the key.
+    for wanted, found in ((KEY, [refused["job_id"]]), ("order-8", [])):
+        listed = await client.get("/api/ai-jobs", params={"idempotency_key": wanted}, headers=ann.headers)
+        assert [job["id"] for job in listed.json()["items"]] == found
+    bob = await catalog_api.person("pool_2")
+    listed = await client.get("/api/ai-jobs", params={"idempotency_key": KEY}, headers=bob.headers)
+    assert listed.json()["items"] == []
+    # Other filters apply, too.
+    canceled = {"idempotency_key": KEY, "status": "canceled"}
+    listed = await client.get("/api/ai-jobs", params=canceled, headers=ann.headers)
+    assert listed.json()["items"] == []
+
+
+async def test_g5_the_same_bytes_under_a_new_file_id_are_the_same_request(
+    client: httpx.AsyncClient, catalog_api: CatalogApi, ann: Person
+) -> None:
+    effect = await catalog_api.effect(credits_cost=10)
+    headers = ann.headers | {"Idempotency-Key": KEY}
+
+    async def send(file_id: str, prompt: str = "a cat") -> httpx.Response:
+        body = {"effect_id": effect["slug"], "input_payload": {"prompt": prompt}, "input_file_id": file_id}
+        return await client.post("/api/ai-jobs", json=body, headers=headers)
+
+    first = await send(await catalog_api.file(ann))
+    again = await catalog_api.file(ann)
+    replayed = await send(again)
+    assert (replayed.status_code, replayed.json()["id"]) == (200, first.json()["id"])
+    other = await catalog_api.file(ann, MP4 + b"other")
+    bobs = await catalog_api.file(await catalog_api.person())
+    for file_id, prompt, fields in (
+        (other, "a cat", ["input_file_id"]),
+        (again, "a dog", ["input_payload.prompt"]),
+        (other, "a dog", ["input_file_id", "input_payload.prompt"]),
+        # The file of another user has the same bytes, and is not looked at (G6).
+        (bobs, "a cat", ["input_file_id"]),
+    ):
+        refused = assert_refused(await send(file_id, prompt), 422, "idempotency_key_reused", *fields)
+        assert refused["job_id"] == first.json()["id"]
+    assert await balance(client, ann) == 90
 
 
 async def test_g5_a_ready_job_with_the_same_header_is_charged_once(

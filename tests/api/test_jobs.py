@@ -59,7 +59,7 @@ async def test_the_same_key_returns_the_same_job_marked_as_replayed(jobs_api: Jo
     assert (first.headers.get("idempotent-replayed"), again.headers["idempotent-replayed"]) == (None, "true")
     assert again.json() == first.json()
     changed = await jobs_api.post("/api/admin/jobs", request | {"cost": 11})
-    assert_refused(changed, 422, "idempotency_key_reused")
+    assert_refused(changed, 422, "idempotency_key_reused", "cost")
     # What is wrong with the request itself is said before the control plane looks at the key.
     shapeless = await jobs_api.post("/api/admin/jobs", request | {"cost": -1})
     assert_refused(shapeless, 422, "invalid_request", "cost")

@@ -380,7 +380,8 @@ async def test_a_repeated_key_returns_the_same_run(pipelines_api: PipelinesApi) 
     assert again.headers["Idempotent-Replayed"] == "true"
     assert again.json()["id"] == first.json()["id"]
     other = await pipelines_api.begin(pipeline, idempotency_key="once", budget=7)
-    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    refused = assert_refused(other, 422, "idempotency_key_reused", "budget")
+    assert refused["run_id"] == first.json()["id"]
     # Another user's key is another key.
     stranger = PipelinesApi(pipelines_api.catalog_api, await pipelines_api.catalog_api.person())
     theirs = await stranger.pipeline(await pipelines_api.steps())

@@ -191,7 +191,9 @@ async def test_g5_a_repeated_key_returns_the_same_task_and_charges_once(
     # `task_type` is the same request; another payload is not.
     same = await actor_harness.ask(ann, "POST", "/api/task", {"task_type": "echo", "payload": {"n": 1}, **key})
     assert (same.status_code, same.json()["task_id"]) == (200, responses[0].json()["task_id"])
-    assert_refused(await actor_harness.try_submit(ann, "echo", {"n": 2}, **key), 422, "idempotency_key_reused")
+    assert_refused(
+        await actor_harness.try_submit(ann, "echo", {"n": 2}, **key), 422, "idempotency_key_reused", "payload.n"
+    )
 
 
 async def test_tasks_are_listed_by_run_status_actor_and_queue(actor_harness: ActorHarness, ann: Person) -> None:

@@ -58,7 +58,9 @@ class RunRow(NamedTuple):
     candidates: int
     base_failures: int
     dead_branches: int
+    idempotency_key: str | None
     request_hash: bytes | None
+    request_fields: Mapping[str, str] | None
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None

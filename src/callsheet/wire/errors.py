@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+from uuid import UUID
 
 from callsheet.wire.plurals import counted
 
@@ -370,6 +371,14 @@ class IdempotencyKeyReused(Refusal):
     """This idempotency key was used for a different request. Use a new key for a new request."""
 
     code = "idempotency_key_reused"
+
+    @classmethod
+    def by(cls, kind: str, existing: UUID, fields: Sequence[str]) -> IdempotencyKeyReused:
+        """`kind`: job or run. `fields`: those in which the request differs from the one that created it."""
+        places = f" in {', '.join(fields[:MAX_SENTENCES])}" if fields else ""
+        detail = f"The {kind} {existing} has this key. Its request differs{places}. Use a new key for a new request."
+        problems = [FieldProblem(name, f"The request of the {kind} has another value here.") for name in fields]
+        return cls(detail, errors=problems, **{f"{kind}_id": str(existing)})
 
 
 class InvalidTransition(Refusal):

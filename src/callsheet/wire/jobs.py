@@ -124,6 +124,7 @@ class Job(MediaPreviews):
     step_id: UUID | None = None
     parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
     client_reference: str | None = Field(None, description="What its client calls the job.")
+    idempotency_key: str | None = Field(None, description="The idempotency key of the request that created the job.")
     title: str | None = Field(
         None,
         description="Name of the effect, actor or workflow.",
@@ -186,10 +187,20 @@ class JobListFilter(JobFilters):
     """The filter of a user's own jobs."""
 
     status: JobStatus | None = Field(None, description="Only jobs of this status.")
+    idempotency_key: Line | None = Field(
+        None, description="Only the job that was created by a request with this idempotency key."
+    )
 
     @property
-    def narrowest(self) -> Literal["reference", "run"] | None:
+    def columns(self) -> dict[str, Any]:
+        # The key is not a column of every list: a list of its own finds the one job that has it.
+        return {**super().columns, "status": self.status}
+
+    @property
+    def narrowest(self) -> Literal["key", "reference", "run"] | None:
         """The filter that leaves the fewest jobs and has an index of its own."""
+        if self.idempotency_key is not None:
+            return "key"
         if self.client_reference is not None:
             return "reference"
         return "run" if self.run_id is not None else None

@@ -70,6 +70,7 @@ class WholeJob(NamedTuple):
     error: Any
     deleted_at: datetime | None
     request_hash: bytes | None
+    request_fields: Mapping[str, str] | None
 
 
 class JobWindow(NamedTuple):

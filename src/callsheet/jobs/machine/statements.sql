@@ -41,7 +41,7 @@ parent_candidate_id, client_reference, lease_seconds, run_limit_seconds, event_s
 
 -- part: other_columns
 -- The fields of a WholeJob that lists leave out.
-input_file_ids, result, error, deleted_at, request_hash
+input_file_ids, result, error, deleted_at, request_hash, request_fields
 
 -- name: get_job
 -- Without the payload, which may have megabytes. `payload_of_job` reads the payload.
@@ -49,14 +49,17 @@ SELECT {job_columns}, {other_columns} FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: find_by_idempotency_key
--- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
--- was empty used the primary key and read every job of the tenant.
 -- The lock makes this a write, whose commit waits for synchronous standbys. The first request may have stopped waiting
 -- for them: PostgreSQL then keeps the job, although a failover could lose it.
 SELECT {job_columns}, {other_columns} FROM ai_jobs
-WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
-  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+WHERE {has_key}
 FOR KEY SHARE
+
+-- part: has_key
+-- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
+-- was empty used the primary key and read every job of the tenant.
+(idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
+  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
 -- part: matches_filter
 -- The filters of a JobListFilter. A filter that is NULL matches every job. They are one CASE, for which a plan that is
@@ -102,6 +105,12 @@ SELECT {job_columns} FROM (
 ) job
 WHERE job.tenant_id = :tenant_id
 ORDER BY job.id DESC
+
+-- name: list_jobs_of_key
+-- There is at most one.
+SELECT {job_columns} FROM ai_jobs
+WHERE {has_key} AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND {matches_filter}
+LIMIT :limit
 
 -- name: list_tasks
 -- Rows are read by the user's index: see library/statements.sql, list_jobs.

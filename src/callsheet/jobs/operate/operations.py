@@ -159,7 +159,7 @@ class JobOperations:
             rows = await MACHINE_SQL["list_jobs"].rows(
                 connection,
                 JobRow,
-                **dict(JobListFilter(status=status)),
+                **JobListFilter(status=status).columns,
                 tenant_id=tenant_id,
                 user_id=user_id,
                 before=before,

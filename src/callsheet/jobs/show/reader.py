@@ -102,7 +102,7 @@ class JobReader:
     ) -> tuple[list[tuple[JobRow, OutcomeRow]], bool]:
         """The user's jobs that match, newest first; and whether there are more."""
         values = {
-            **dict(wanted),
+            **wanted.columns,
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,
             "before": before,
@@ -111,6 +111,10 @@ class JobReader:
         pool = await self.pool(principal)
         async with pool.ordinary() as connection:
             match wanted.narrowest:
+                case "key":
+                    rows = await MACHINE_SQL["list_jobs_of_key"].rows(
+                        connection, JobRow, **values, idempotency_key=wanted.idempotency_key
+                    )
                 case "reference":
                     rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **values)
                 case "run":

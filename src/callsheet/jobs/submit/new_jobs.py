@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,12 +11,18 @@ from uuid import UUID
 from callsheet.dispatch.facts import QueueEntry
 from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.jobs.submit.active_limits import CountedAs, counted_as
+from callsheet.jobs.submit.request_fields import fields_of, hash_of
 from callsheet.plumbing.database.sql import AsJson, copied, names_of
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.jobs import Job, JobStatus
 
 FIRST_CYCLE = 1
+# The fields by which the jobs of two requests are compared that were not built from a request of a client.
+COMPARED = (
+    *("kind", "workflow_id", "payload", "cost", "provider", "stage", "concurrency_identifier"),
+    *("priority", "max_attempts"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +106,10 @@ class NewJob:
         run_id = self.slot.run_id if self.slot else None
         return counted_as(run_id, self.task.actor if self.task else None, self.kind)
 
-    def request_hash(self) -> bytes:
-        """Equal hashes mean the same request. The hash covers what the caller decided, not `actor`."""
-        if self.request is not None:
-            return hash_of(self.request)
-        parts = [
-            self.kind,
-            self.workflow_id,
-            self.payload,
-            self.cost,
-            self.provider,
-            self.stage,
-            self.concurrency_identifier,
-            self.priority,
-            self.max_attempts,
-        ]
-        return hash_of(parts)
+    @property
+    def compared(self) -> Mapping[str, Any]:
+        """The request, as it is compared with another one of the same key: what the caller decided, not `actor`."""
+        return {name: getattr(self, name) for name in COMPARED} if self.request is None else self.request
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +155,6 @@ _OF_ENTRY_IN_NEW = tuple(name for name in QueueEntry._fields if name not in _OF_
 _SHOWN_OF_NEW = tuple(name for name in names_of(NewJob) if name in Job.model_fields)
 
 
-def hash_of(request: object) -> bytes:
-    return hashlib.sha256(json.dumps(request, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
-
-
 # Each field of a new job is a column of its table, except these, which have a form or a place of their own.
 _as_json = AsJson(
     NewJob,
@@ -179,7 +167,8 @@ def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
     job = _as_json(new) | {"id": str(job_id), "input_file_ids": [str(file_id) for file_id in new.input_file_ids]}
     entry: dict[str, Any] = {"job": job, "event_actor": new.actor}
     if new.idempotency_key is not None:
-        job["request_hash"] = f"\\x{new.request_hash().hex()}"
+        job["request_hash"] = f"\\x{hash_of(new.compared).hex()}"
+        job["request_fields"] = fields_of(new.compared)
     if new.task is not None:
         job |= {
             "actor": new.task.actor,

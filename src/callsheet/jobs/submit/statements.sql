@@ -2,8 +2,8 @@
 
 -- part: new_job_columns
 tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
-lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash, actor,
-queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium,
+lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash,
+request_fields, actor, queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium,
 client_reference
 
 -- part: runs_reservation
@@ -87,6 +87,14 @@ WHERE {runs_reservation} AND {runs_filled_slot}
 -- name: job_of_video
 -- The job that processed the video last, or is processing it. No row if the user has no such video.
 SELECT job_id FROM videos WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
+
+-- name: contents
+-- The checksums of files, and of the originals of videos. An upload that is not confirmed has none that was checked.
+SELECT id, sha256 FROM files
+WHERE tenant_id = :tenant_id AND user_id = :user_id AND id = ANY (:ids::uuid[]) AND ready_at IS NOT NULL
+UNION ALL
+SELECT v.id, f.sha256 FROM videos v JOIN files f ON f.tenant_id = v.tenant_id AND f.id = v.original_file_id
+WHERE v.tenant_id = :tenant_id AND v.user_id = :user_id AND v.id = ANY (:ids::uuid[]) AND f.ready_at IS NOT NULL
 
 -- name: running_jobs
 SELECT tenant_id, id AS job_id, charge_cycle FROM ai_jobs

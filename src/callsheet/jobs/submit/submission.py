@@ -21,7 +21,8 @@ from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.machine.rows import WholeJob
 from callsheet.jobs.show.views import job_view
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
-from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job, hash_of
+from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job
+from callsheet.jobs.submit.request_fields import differing, fields_of, hash_of, id_in
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
@@ -158,7 +159,7 @@ class Submission:
         key = body.idempotency_key
         if key is not None:
             pool = await self._routing.pool_of_tenant(owner.tenant_id)
-            earlier = await self._find_earlier(pool, owner.tenant_id, owner.user_id, key, hash_of(request))
+            earlier = await self._find_earlier(pool, owner.tenant_id, owner.user_id, key, request)
             if earlier is not None:
                 return earlier
         chosen = {name: getattr(body, name) for name in CHOSEN if hasattr(body, name)}
@@ -248,10 +249,10 @@ class Submission:
 
     async def _earlier(self, pool: Database, new: NewJob) -> SubmittedJob | None:
         assert new.idempotency_key is not None
-        return await self._find_earlier(pool, new.tenant_id, new.user_id, new.idempotency_key, new.request_hash())
+        return await self._find_earlier(pool, new.tenant_id, new.user_id, new.idempotency_key, new.compared)
 
     async def _find_earlier(
-        self, pool: Database, tenant_id: UUID, user_id: UUID, idempotency_key: str, request_hash: bytes
+        self, pool: Database, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
     ) -> SubmittedJob | None:
         async with pool.connection() as connection:
             row = await MACHINE_SQL["find_by_idempotency_key"].row(
@@ -259,9 +260,28 @@ class Submission:
             )
         if row is None:
             return None
-        if row.request_hash != request_hash:
-            raise IdempotencyKeyReused()
+        if row.request_hash != hash_of(request):
+            await self._require_same(pool, row, request)
         return SubmittedJob(job_view(row), replayed=True)
+
+    async def _require_same(self, pool: Database, earlier: WholeJob, request: Mapping[str, Any]) -> None:
+        """Refuses a request that differs from the earlier one in more than the ids of files with equal bytes: a client
+        that sends its request again may upload its file again first.
+        """
+        job, before, now = earlier.row, earlier.request_fields or {}, fields_of(request)
+        fields = differing(before, now)
+        ids = {name: (id_in(before.get(name)), id_in(now.get(name))) for name in fields}
+        wanted = [each for pair in ids.values() if None not in pair for each in pair]
+        found: dict[UUID, str] = {}
+        if wanted:
+            async with pool.connection() as connection:
+                rows = await SQL["contents"].rows(connection, tenant_id=job.tenant_id, user_id=job.user_id, ids=wanted)
+            found = {row["id"]: row["sha256"] for row in rows if row["sha256"] is not None}
+        others = [
+            name for name, (one, two) in ids.items() if one not in found or two not in found or found[one] != found[two]
+        ]
+        if others or not fields:
+            raise IdempotencyKeyReused.by("job", job.id, others)
 
 
 def _one_per_user(batch: Sequence[NumberedJob]) -> Iterator[list[NumberedJob]]:

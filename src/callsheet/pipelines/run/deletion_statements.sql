@@ -4,7 +4,7 @@
 -- name: mark_run_deleted
 -- The key of the request is free again: a repeated request would otherwise return a run that no user sees.
 UPDATE pipeline_runs SET deleted_at = clock_timestamp(), due_at = clock_timestamp(), idempotency_key = NULL,
-    request_hash = NULL
+    request_hash = NULL, request_fields = NULL
 WHERE tenant_id = :tenant_id AND id = :run_id
 
 -- name: mark_old_runs
@@ -16,7 +16,7 @@ WITH old_run AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_runs r SET deleted_at = clock_timestamp(), due_at = clock_timestamp(), idempotency_key = NULL,
-    request_hash = NULL
+    request_hash = NULL, request_fields = NULL
 FROM old_run
 WHERE r.tenant_id = old_run.tenant_id AND r.id = old_run.id
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Owner, Principal
 from callsheet.jobs.change.cancel import Cancellation
-from callsheet.jobs.submit.new_jobs import hash_of
+from callsheet.jobs.submit.request_fields import differing, fields_of, hash_of
 from callsheet.media.usage import check_database
 from callsheet.pipelines.design.definitions import ROW_BYTES, Pipelines, no_such_pipeline, slug_of, steps_of
 from callsheet.pipelines.judge.branches import cancel_jobs
@@ -124,6 +124,7 @@ class Runs:
                 seed=secrets.randbelow(MAX_SEED + 1) if request.seed is None else request.seed,
                 idempotency_key=key.text,
                 request_hash=key.request_hash,
+                request_fields=key.request_fields,
                 row_bytes=ROW_BYTES,
                 **request.model_dump(
                     include={"name", "prompt", "variables", "max_children", "target_leaves", "concurrency", "budget"}
@@ -284,13 +285,14 @@ class _Key:
 
     text: str | None
     request_hash: bytes | None
+    request_fields: Mapping[str, str] | None
 
     @classmethod
     def of(cls, pipeline_id: UUID, request: CreateRun) -> _Key:
         if request.idempotency_key is None:
-            return cls(None, None)
+            return cls(None, None, None)
         hashed = {"pipeline": str(pipeline_id), **request.model_dump(mode="json", exclude={"idempotency_key"})}
-        return cls(request.idempotency_key, hash_of(hashed))
+        return cls(request.idempotency_key, hash_of(hashed), fields_of(hashed))
 
     async def earlier(self, connection: Connection, principal: Principal) -> RunRow | None:
         """The run that was created with the key."""
@@ -298,5 +300,6 @@ class _Key:
             return None
         row = await SQL["run_of_key"].row(connection, RunRow, **user_names(principal), idempotency_key=self.text)
         if row is not None and row.request_hash != self.request_hash:
-            raise IdempotencyKeyReused()
+            fields = differing(row.request_fields or {}, self.request_fields or {})
+            raise IdempotencyKeyReused.by("run", row.id, fields)
         return row

@@ -64,15 +64,15 @@ SELECT id FROM pipelines WHERE tenant_id = :tenant_id AND id = :id FOR KEY SHARE
 -- part: run_columns
 tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
 variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-dead_branches, request_hash, created_at, updated_at, ended_at
+dead_branches, idempotency_key, request_hash, request_fields, created_at, updated_at, ended_at
 
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
     variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash,
-    counted_bytes)
+    request_fields, counted_bytes)
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
     :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash,
-    :row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0))
+    :request_fields, :row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0))
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING {run_columns}
 

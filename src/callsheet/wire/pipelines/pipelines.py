@@ -248,6 +248,7 @@ class RunSummary(ResponseModel):
     leaves: int = Field(
         description="Number of active candidates of the last step, counted up to `target_leaves` and up to 10,000."
     )
+    idempotency_key: str | None = Field(None, description="The idempotency key of the request that started the run.")
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None = None

@@ -26,6 +26,7 @@ CREATE TABLE ai_jobs (
     idempotency_key         text,
     client_reference        text,
     request_hash            bytea,
+    request_fields          jsonb,
     created_at              timestamptz NOT NULL DEFAULT clock_timestamp(),
     submitted_at            timestamptz NOT NULL DEFAULT clock_timestamp(),
     deadline_at             timestamptz NOT NULL,
@@ -69,6 +70,7 @@ CREATE TABLE ai_jobs (
     CONSTRAINT client_reference_is_a_line CHECK (client_reference ~ '^[^\x01-\x1f\x7f]{1,200}$'),
     CONSTRAINT refund_on_cancel_is_known CHECK (refund_on_cancel IN ('all', 'unspent')),
     CONSTRAINT key_has_its_request CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)),
+    CONSTRAINT fields_need_a_request CHECK (request_fields IS NULL OR request_hash IS NOT NULL),
     CONSTRAINT ended_means_a_time CHECK (
         (status IN ('completed', 'failed', 'canceled', 'expired')) = (completed_at IS NOT NULL)),
     CONSTRAINT processing_needs_a_lease CHECK (status <> 'processing' OR lease_seq > 0),
@@ -96,6 +98,8 @@ COMMENT ON COLUMN ai_jobs.payload IS 'What the worker gets.';
 COMMENT ON COLUMN ai_jobs.provider_job_id IS 'What the provider calls the job.';
 COMMENT ON COLUMN ai_jobs.request_hash IS
     'Hash of the request with the idempotency key: the same key for another request is refused.';
+COMMENT ON COLUMN ai_jobs.request_fields IS
+    'A short hash of each field of that request, to say which fields of another request differ. Ids are not hashed.';
 COMMENT ON COLUMN ai_jobs.client_reference IS 'What the client calls the job, for example the number of an order.';
 COMMENT ON COLUMN ai_jobs.submitted_at IS 'Start of the charge cycle.';
 COMMENT ON COLUMN ai_jobs.effect_id IS 'The effect, in central. NULL: a task, or a job of a workflow.';
