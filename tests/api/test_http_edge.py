@@ -25,7 +25,7 @@ from starlette.responses import StreamingResponse
 from callsheet.app.control_plane import ControlPlane, running_control_plane
 from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.http.edge import Edge
-from callsheet.plumbing.http.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, InternalError, install_problem_handlers
+from callsheet.plumbing.http.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, install_problem_handlers
 from callsheet.plumbing.http.server import HttpServer, free_address
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.settings import ServerSettings, load_settings
@@ -276,7 +276,7 @@ async def test_every_refusal_has_a_status_and_a_sentence() -> None:
     assert len({kind.code for kind in kinds}) == len(kinds)
     assert all(kind.title().endswith(".") for kind in kinds)
     assert all(400 <= status < 600 for status in STATUS_OF_CODE.values())
-    assert STATUS_OF_CODE[InternalError.code] == 500
+    assert STATUS_OF_CODE[errors.InternalError.code] == 500
 
 
 async def test_requests_get_a_503_while_the_database_is_unavailable(

@@ -41,7 +41,7 @@ SERVER_PACKAGES = {
 IMPORT_WHAT_A_WORKER_NEEDS = """
 import importlib, json, pkgutil, sys
 import callsheet
-rooms = ("wire", "toolbox", "providers", "worker")
+rooms = ("wire", "toolbox", "client", "providers", "worker")
 names = [f"callsheet.{room}" for room in rooms]
 for name in list(names):
     package = importlib.import_module(name)
@@ -92,9 +92,8 @@ def test_every_module_that_a_worker_needs_can_be_imported(environment: Path, tmp
     assert ended.returncode == 0, ended.stderr
     response = json.loads(ended.stdout)
     assert Path(response["from"]).is_relative_to(environment.parent)
-    assert {"callsheet.worker", "callsheet.providers", "callsheet.wire.errors", "callsheet.toolbox.loops"} <= set(
-        response["imported"]
-    )
+    needed = {"callsheet.client", "callsheet.worker", "callsheet.providers", "callsheet.wire.errors"}
+    assert needed | {"callsheet.toolbox.loops"} <= set(response["imported"])
 
 
 @pytest.mark.thorough

@@ -6,50 +6,15 @@ A refusal has a stable `code` that programs match on. The docstring of its class
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 from uuid import UUID
 
 from callsheet.wire.plurals import counted
-
-MAX_SENTENCES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
-    """A problem with one field of a request. The reason is a whole sentence, or several."""
-
-    field: str
-    reason: str
-
-    def __str__(self) -> str:
-        """The reason. The name of the field is put in front, unless the sentence itself names it."""
-        names_it = re.search(rf"(?<![\w.]){re.escape(self.field)}(?![\w.])", self.reason)
-        return self.reason if names_it else f"{self.field}: {self.reason}"
-
-
-def sentences(problems: Sequence[FieldProblem]) -> str:
-    """The first problems as one text. The rest are in the list of errors."""
-    return " ".join(str(problem) for problem in problems[:MAX_SENTENCES])
-
-
-class Refusal(Exception):
-    """The request was refused."""
-
-    code: ClassVar[str] = "refused"
-
-    def __init__(self, detail: str | None = None, *, errors: Sequence[FieldProblem] = (), **data: object):
-        self.detail = detail
-        self.errors = tuple(errors)
-        self.data = data
-        super().__init__(detail or self.title())
-
-    @classmethod
-    def title(cls) -> str:
-        return (inspect.getdoc(cls) or cls.__name__).splitlines()[0]
+from callsheet.wire.refusals import MAX_SENTENCES
+from callsheet.wire.refusals import CallsheetError as CallsheetError
+from callsheet.wire.refusals import FieldProblem as FieldProblem
+from callsheet.wire.refusals import Refusal as Refusal
+from callsheet.wire.refusals import sentences as sentences
 
 
 class InvalidRequest(Refusal):
@@ -396,3 +361,9 @@ class LeaseLost(Refusal):
     """This lease has ended, and another one may have taken over. Stop the work and discard its result."""
 
     code = "lease_lost"
+
+
+class InternalError(Refusal):
+    """An unexpected error happened on the server and was logged. Quote the request id when you report it."""
+
+    code = "internal_error"

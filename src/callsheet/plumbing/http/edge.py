@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.plumbing.http.connections import Peer, RequestsInProgress
 from callsheet.plumbing.http.own_addresses import OwnAddresses
-from callsheet.plumbing.http.problems import InternalError, problem_response
+from callsheet.plumbing.http.problems import problem_response
 from callsheet.plumbing.http.request_body import BodyRules, RequestBody
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.settings import ServerSettings
@@ -29,6 +29,7 @@ from callsheet.wire.errors import (
     FieldProblem,
     Forbidden,
     HeadersTooLarge,
+    InternalError,
     MalformedRequest,
     NotAuthenticated,
     Refusal,

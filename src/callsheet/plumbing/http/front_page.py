@@ -27,6 +27,7 @@ HOW_TO_PAGES = (
     ("Try it with curl", "try-it-with-curl.md"),
     ("Upload and fetch media", "upload-and-fetch-media.md"),
     ("Watch a job", "watch-a-job.md"),
+    ("Use the Python client", "use-the-python-client.md"),
     ("Run tasks", "run-tasks.md"),
     ("Run a pipeline", "run-a-pipeline.md"),
     ("Make ads from a page", "make-ads-from-a-page.md"),

@@ -20,6 +20,7 @@ from callsheet.wire.errors import (
     AlreadyRegistered,
     FieldProblem,
     InsufficientStorage,
+    InternalError,
     InvalidRequest,
     MalformedRequest,
     MethodNotAllowed,
@@ -87,12 +88,6 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "unavailable": 503,
     "insufficient_storage": 507,
 }
-
-
-class InternalError(Refusal):
-    """An unexpected error happened on the server and was logged. Quote the request id when you report it."""
-
-    code = "internal_error"
 
 
 def problem_response(refusal: Refusal, request_id: str | None = None) -> Response:

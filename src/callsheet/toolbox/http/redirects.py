@@ -10,6 +10,11 @@ class RedirectNotAllowed(httpx.RequestError):
 
 
 async def refuse_unsafe_redirect(response: httpx.Response) -> None:
+    """The hook of clients with an event loop."""
+    refuse_unsafe_redirect_now(response)
+
+
+def refuse_unsafe_redirect_now(response: httpx.Response) -> None:
     """A hook for clients that follow redirects. Storage services redirect to another region over https. Any other
     redirect must stay at the requested host.
     """

@@ -1,0 +1,22 @@
+"""The Python client of Callsheet: docs/how-to/use-the-python-client.md. It needs no server part.
+
+result = Callsheet(url, key).run("noir", video=Path("in.mp4"), strength=0.5)
+result.save("out.mp4")
+"""
+
+from callsheet.client.clients import AsyncCallsheet, Callsheet
+from callsheet.client.errors import CallsheetError, JobNotCompleted, NotEnded, Refusal
+from callsheet.client.jobs import AsyncJobHandle, AsyncResultFile, JobHandle, ResultFile
+
+__all__ = [
+    "AsyncCallsheet",
+    "AsyncJobHandle",
+    "AsyncResultFile",
+    "Callsheet",
+    "CallsheetError",
+    "JobHandle",
+    "JobNotCompleted",
+    "NotEnded",
+    "Refusal",
+    "ResultFile",
+]

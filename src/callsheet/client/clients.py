@@ -1,0 +1,188 @@
+"""`Callsheet` and `AsyncCallsheet`: the same calls, without and with an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+from callsheet.client.calls import Calls, Heard, Source, Value, url_and_key
+from callsheet.client.jobs import AsyncJobHandle, AsyncResultFile, JobHandle, ResultFile
+from callsheet.client.transfers import not_counted
+from callsheet.client.transport import Blocking, Counted, Looped, finished
+from callsheet.wire.effects import Effect
+from callsheet.wire.media import File
+from callsheet.wire.wallet import Wallet
+
+RETRY_SECONDS = 60.0
+
+
+class Callsheet:
+    """A client of one user.
+
+    `url` and `key` default to CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `retry_seconds`: for how long a
+    request is sent again if the control plane cannot be reached or asks to wait.
+    """
+
+    def __init__(self, url: str | None = None, key: str | None = None, *, retry_seconds: float = RETRY_SECONDS):
+        self.url, key = url_and_key(url, key)
+        self._calls = Calls.of(self.url, Blocking(self.url, key), retry_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        finished(self._calls.requests.transport.close())
+
+    def effects(self) -> list[Effect]:
+        return finished(self._calls.effects())
+
+    def effect(self, slug: str) -> Effect:
+        return finished(self._calls.effect(slug))
+
+    def wallet(self) -> Wallet:
+        return finished(self._calls.wallet())
+
+    def upload(self, source: Path | bytes, name: str | None = None, on_progress: Counted = not_counted) -> File:
+        """Uploads a file for later jobs. Bytes need a name with an extension."""
+        return finished(self._calls.transfers.upload(source, name, on_progress))
+
+    def submit(
+        self,
+        effect: str,
+        *,
+        file: Source | None = None,
+        values: Mapping[str, Value] | None = None,
+        idempotency_key: str | None = None,
+        client_reference: str | None = None,
+        priority: int = 0,
+        on_upload: Counted | None = None,
+        **properties: Value,
+    ) -> JobHandle:
+        """Uploads the files and submits a job.
+
+        The file that the effect works on is given as `file`, or by its type: `video=Path("in.mp4")`. All other names
+        are properties of the effect; `values` takes properties that have the name of a parameter.
+        """
+        given = {**(values or {}), **properties}
+        fields = {"client_reference": client_reference, "priority": priority}
+        return JobHandle(
+            finished(self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)), self._calls
+        )
+
+    def run(
+        self,
+        effect: str,
+        *,
+        file: Source | None = None,
+        values: Mapping[str, Value] | None = None,
+        idempotency_key: str | None = None,
+        client_reference: str | None = None,
+        on_upload: Counted | None = None,
+        on_progress: Heard | None = None,
+        timeout: float | None = None,
+        **properties: Value,
+    ) -> ResultFile:
+        """Submits a job, waits until it has completed, and returns its main file."""
+        job = self.submit(
+            effect,
+            file=file,
+            values={**(values or {}), **properties},
+            idempotency_key=idempotency_key,
+            client_reference=client_reference,
+            on_upload=on_upload,
+        )
+        return job.wait(on_progress, timeout).file
+
+    def job(self, job_id: str | UUID) -> JobHandle:
+        """A job that was submitted before."""
+        return JobHandle(finished(self._calls.job(job_id)), self._calls)
+
+    def request(self, method: str, path: str, body: object = None, *, idempotency_key: str | None = None) -> Any:
+        """Sends any request of the API, and returns the JSON of its response. POST and PATCH are sent once, unless they
+        have an idempotency key.
+        """
+        return finished(self._calls.json(method, path, body, idempotency_key))
+
+
+class AsyncCallsheet:
+    """`Callsheet` for programs with an event loop. Instead of `timeout`, use asyncio.timeout."""
+
+    def __init__(self, url: str | None = None, key: str | None = None, *, retry_seconds: float = RETRY_SECONDS):
+        self.url, key = url_and_key(url, key)
+        self._calls = Calls.of(self.url, Looped(self.url, key), retry_seconds)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._calls.requests.transport.close()
+
+    async def effects(self) -> list[Effect]:
+        return await self._calls.effects()
+
+    async def effect(self, slug: str) -> Effect:
+        return await self._calls.effect(slug)
+
+    async def wallet(self) -> Wallet:
+        return await self._calls.wallet()
+
+    async def upload(self, source: Path | bytes, name: str | None = None, on_progress: Counted = not_counted) -> File:
+        """Like `Callsheet.upload`."""
+        return await self._calls.transfers.upload(source, name, on_progress)
+
+    async def submit(
+        self,
+        effect: str,
+        *,
+        file: Source | None = None,
+        values: Mapping[str, Value] | None = None,
+        idempotency_key: str | None = None,
+        client_reference: str | None = None,
+        priority: int = 0,
+        on_upload: Counted | None = None,
+        **properties: Value,
+    ) -> AsyncJobHandle:
+        """Like `Callsheet.submit`."""
+        given = {**(values or {}), **properties}
+        fields = {"client_reference": client_reference, "priority": priority}
+        job = await self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)
+        return AsyncJobHandle(job, self._calls)
+
+    async def run(
+        self,
+        effect: str,
+        *,
+        file: Source | None = None,
+        values: Mapping[str, Value] | None = None,
+        idempotency_key: str | None = None,
+        client_reference: str | None = None,
+        on_upload: Counted | None = None,
+        on_progress: Heard | None = None,
+        **properties: Value,
+    ) -> AsyncResultFile:
+        """Like `Callsheet.run`."""
+        job = await self.submit(
+            effect,
+            file=file,
+            values={**(values or {}), **properties},
+            idempotency_key=idempotency_key,
+            client_reference=client_reference,
+            on_upload=on_upload,
+        )
+        return (await job.wait(on_progress)).file
+
+    async def job(self, job_id: str | UUID) -> AsyncJobHandle:
+        """A job that was submitted before."""
+        return AsyncJobHandle(await self._calls.job(job_id), self._calls)
+
+    async def request(self, method: str, path: str, body: object = None, *, idempotency_key: str | None = None) -> Any:
+        """Like `Callsheet.request`."""
+        return await self._calls.json(method, path, body, idempotency_key)
