@@ -54,12 +54,12 @@ web-tests: web
 test-all: install-dev web ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(BIN)/python -m tools.test_all $(ARGS)
 
-# Tests that use databases as requests, workers, loops and commands do. The others start or stop a server themselves.
+# All integration tests, without those that name, copy, migrate or examine the databases of a server themselves.
+AT_THE_SERVER := $(patsubst %,tests/integration/test_%.py,cli doctor migrate_all pool_owners restores rolling_upgrade secret_rotation)
 BEHIND_A_POOLER := tests/pooler $(patsubst %,tests/interleaving/test_%_races.py,lease submit) \
-	$(patsubst %,tests/integration/test_%.py,autoscaler bulk_actions cli_jobs crashes databases feeds job_endings \
-	lease_lifecycle ledger ledger_audits library_plans notify pipeline_runs provider_calls retention statistics submission)
+	$(filter-out $(AT_THE_SERVER),$(wildcard tests/integration/test_*.py))
 PGBOUNCER ?= pgbouncer
-test-pgbouncer: install-dev ## Run integration tests through a PgBouncer in both modes (PGBOUNCER=program)
+test-pgbouncer: install-dev ## Run the integration tests through a PgBouncer in both modes (PGBOUNCER=program)
 	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --pgbouncer "$(PGBOUNCER)" --pooler session $(BEHIND_A_POOLER) $(ARGS)
 	@$(BARE) $(BIN)/pytest $(HANG_LIMITS) -n 2 --dist loadfile -m "not thorough" --pgbouncer "$(PGBOUNCER)" --pooler transaction $(BEHIND_A_POOLER) $(ARGS)
 
