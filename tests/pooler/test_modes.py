@@ -11,12 +11,14 @@ import pytest
 from pydantic import SecretStr
 
 from callsheet.operate.installation.examination import examine
+from callsheet.plumbing.database.adopt import adopt, plan_adoption
 from callsheet.plumbing.database.database import HOT, ORDINARY, connected
-from callsheet.plumbing.database.databases import add_pool, open_databases
+from callsheet.plumbing.database.databases import add_pool, open_databases, pool_addresses
 from callsheet.plumbing.database.errors import DatabaseError
 from callsheet.plumbing.database.servers.poolers import find_mode
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
+from tests.support.database.database_copies import open_database_copies
 from tests.support.database.installation import changed
 from tests.support.database.pgbouncer import (
     TRACKS_STATEMENTS,
@@ -98,6 +100,17 @@ async def test_a_pooler_that_tracks_no_prepared_statements_is_refused_in_transac
         pooled = through(settings, pooler.through(central), central)
         with pytest.raises(DatabaseError, match=r"PgBouncer must be 1\.21 or newer, with max_prepared_statements"):
             await open_databases(pooled)
+
+
+async def test_a_pool_is_adopted_through_a_pooler_and_keeps_both_of_its_dsns(
+    poolers: Poolers, settings: Settings, central: str, postgres: EmbeddedPostgres
+) -> None:
+    async with open_database_copies(postgres) as copies, poolers.started("session") as pooler:
+        copy = await copies.of(central.replace("central", "pool_2"))
+        for dsns in ((pooler.through(copy), copy), ()):
+            await adopt(settings, central, await plan_adoption(settings, central, "pool_2", *dsns), is_whole=False)
+            [address] = [each for each in await pool_addresses(settings, central) if each.name == "pool_2"]
+            assert (address.dsn, address.pooled_dsn) == (copy, pooler.through(copy))
 
 
 async def test_statement_mode_is_refused(poolers: Poolers, settings: Settings, central: str) -> None:
