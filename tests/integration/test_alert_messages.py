@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from standardwebhooks import Webhook
 from structlog.testing import capture_logs
 
 from callsheet.identity.links.mail import Mailer
@@ -23,14 +20,16 @@ from callsheet.operate.alerts.sender import MAX_ATTEMPTS, AlertSender
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import AlertSettings, MailSettings
 from callsheet.toolbox.clock import SystemClock
+from callsheet.toolbox.webhook_signatures import new_secret
 from callsheet.wire.operate.operations import Alert, AlertCode, Severity
-from tests.support.http.asgi_server import serving
 from tests.support.http.smtp_server import smtp_server
+from tests.support.http.webhook_receiver import receiving
 from tests.support.jobs.core import Core
 from tests.support.jobs.race_control import paused_at
 from tests.support.run.ports import free_port
 
 NOW = SystemClock().now()
+SECRET = new_secret()
 PLANE = "studio:1"
 
 
@@ -46,39 +45,6 @@ class ChosenAlerts(CurrentAlerts):
 
     def of_process(self) -> list[Alert]:
         return list(self.process)
-
-
-class Receiver:
-    """A webhook that keeps what it gets, and returns the given status."""
-
-    def __init__(self, port: int):
-        self.url = f"http://127.0.0.1:{port}/hook"
-        self.status = 200
-        self.requests: list[tuple[dict[str, str], bytes]] = []
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        body = b""
-        while (part := await receive())["type"] == "http.request":
-            body += part.get("body", b"")
-            if not part.get("more_body"):
-                break
-        self.requests.append(({name.decode(): value.decode() for name, value in scope["headers"]}, body))
-        await send({"type": "http.response.start", "status": self.status, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
-    @property
-    def contents(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _, body in self.requests]
-
-
-@asynccontextmanager
-async def receiving() -> AsyncIterator[Receiver]:
-    port = free_port()
-    receiver = Receiver(port)
-    async with serving(receiver, port):
-        yield receiver
 
 
 def alert(code: AlertCode = "long_wait", subject: str = "upscale", severity: Severity = "warning") -> Alert:
@@ -187,7 +153,7 @@ async def test_every_control_plane_shows_alerts_about_another_one_until_that_one
 async def test_a_webhook_gets_the_start_and_the_end_of_an_alert_signed(core: Core) -> None:
     found = ChosenAlerts()
     async with receiving() as receiver:
-        settings = {"webhook_url": receiver.url, "webhook_secret": "s3cret", "after_seconds": 0}
+        settings = {"webhook_url": receiver.url, "webhook_secret": SECRET, "after_seconds": 0}
         checking, sending = keeper(core, found, **settings), sender(core, **settings)
         found.installation = [alert()]
         for _ in range(3):
@@ -204,8 +170,8 @@ async def test_a_webhook_gets_the_start_and_the_end_of_an_alert_signed(core: Cor
     assert GUIDE["long_wait"].meaning in receiver.contents[0]["text"]
     assert GUIDE["long_wait"].steps in receiver.contents[0]["text"]
     headers, body = receiver.requests[0]
-    timestamp, digest = (part.partition("=")[2] for part in headers["callsheet-signature"].split(","))
-    assert hmac.new(b"s3cret", f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest() == digest
+    assert Webhook(SECRET).verify(body, headers) == receiver.contents[0]
+    assert headers["webhook-id"] == f"alert_{receiver.contents[0]['id']}"
 
 
 async def test_an_alert_that_ends_before_its_time_is_not_sent(core: Core) -> None:
@@ -257,7 +223,10 @@ async def test_a_refused_message_is_retried_a_limited_number_of_times(core: Core
     assert len(receiver.requests) == MAX_ATTEMPTS
     assert len({content["id"] for content in receiver.contents}) == 1
     async with core.databases.central.connection() as connection:
-        assert await connection.fetchval("SELECT error FROM alert_messages") == "The webhook returned 500."
+        assert (
+            await connection.fetchval("SELECT error FROM alert_messages")
+            == "The endpoint returned 500. It must return a status from 200 to 299."
+        )
 
 
 async def test_the_error_of_a_webhook_that_is_not_reachable_does_not_name_its_url(core: Core) -> None:
@@ -267,7 +236,7 @@ async def test_the_error_of_a_webhook_that_is_not_reachable_does_not_name_its_ur
     await sender(core, **settings).tick(NOW)
     async with core.databases.central.connection() as connection:
         error = await connection.fetchval("SELECT error FROM alert_messages")
-    assert error == "The webhook is not reachable (ConnectError)."
+    assert error == "No connection to 127.0.0.1 could be made."
 
 
 async def test_a_sender_that_crashed_after_sending_sends_the_same_message_again(core: Core) -> None:

@@ -1,41 +1,23 @@
-"""Signatures of callbacks according to Standard Webhooks, which Replicate and Svix follow. Pure."""
+"""Verifies signatures of callbacks according to Standard Webhooks, which Replicate and Svix follow. Pure."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import re
 from collections.abc import Mapping
 
 from callsheet.providers.media import CallbackRefused
+from callsheet.toolbox.webhook_signatures import signature_of
 from callsheet.wire.plurals import counted
 
 # In both directions: a clock may also be ahead.
 TOLERANCE_SECONDS = 300.0
 # A service that rotates its secret signs with the old and the new one. No service has twenty.
 MAX_SIGNATURES = 20
-_PREFIX = "whsec_"
 
 
 class WrongSignature(CallbackRefused):
     pass
-
-
-def key_of(secret: str) -> bytes:
-    """The key of a secret. Raises ValueError if the secret has another form."""
-    try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if not secret.startswith(_PREFIX) or len(key) < 16:
-        raise ValueError("must be like whsec_ and base64")
-    return key
-
-
-def signature_of(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode("ascii")
 
 
 def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> None:

@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from callsheet.settings.values import Names
 from callsheet.toolbox.sections import Section
+from callsheet.toolbox.webhook_signatures import key_of
 
 
 class AlertSettings(Section):
@@ -18,7 +19,8 @@ class AlertSettings(Section):
     )
     webhook_secret: SecretStr | None = Field(
         None,
-        description="Secret with which the webhook's requests are signed (header Callsheet-Signature). Default: none.",
+        description="Secret that signs the webhook's requests according to Standard Webhooks: whsec_ and the base64 of "
+        "24 to 64 random bytes. Default: none.",
     )
     emails: Names = Field(
         (), description="E-mail addresses that get alerts, comma separated. They need the settings of mail."
@@ -36,6 +38,13 @@ class AlertSettings(Section):
         # The error must not quote the URL: with it, anyone can write to the channel.
         if value is not None and not value.get_secret_value().startswith(("https://", "http://")):
             raise ValueError("must start with https:// or http://")
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _secret_can_sign(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            key_of(value.get_secret_value())
         return value
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -97,9 +95,3 @@ def webhook_body(number: int, content: Mapping[str, Any]) -> bytes:
     it.
     """
     return json.dumps({"id": number, **content}, ensure_ascii=False).encode()
-
-
-def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """The header Callsheet-Signature. The timestamp is signed too, so that an old request cannot be repeated later."""
-    digest = hmac.new(secret.encode(), b"%d." % timestamp + body, hashlib.sha256).hexdigest()
-    return f"t={timestamp},v1={digest}"

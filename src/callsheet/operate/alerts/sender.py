@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import smtplib
-import time
 from collections.abc import Mapping
 from datetime import datetime
+from ipaddress import ip_network
 from typing import Any, NamedTuple
-
-import httpx
 
 from callsheet.identity.links.mail import Mailer, MailRefused
 from callsheet.operate.alerts.current import SQL
 from callsheet.operate.alerts.keeper import WEBHOOK, recipients
-from callsheet.operate.alerts.messages import email, signature, webhook_body
+from callsheet.operate.alerts.messages import email, webhook_body
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import AlertSettings
-from callsheet.toolbox.http.certificates import certificates
+from callsheet.toolbox.http.webhooks import WebhookMessage, WebhookSender
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 
@@ -25,11 +23,13 @@ log = get_logger(__name__)
 # The delay doubles each time, up to an hour: the last attempt is about six hours after the first.
 MAX_ATTEMPTS = 12
 TIMEOUT_SECONDS = 10.0
+# The operator chose the URL, and may have a receiver in a private network.
+EVERY_NETWORK = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 MAX_ERROR_LENGTH = 500
 
 
 class NotAccepted(Exception):
-    """The webhook returned another status than 2xx."""
+    """The webhook is not reachable, or returned another status than 2xx."""
 
 
 class DueMessage(NamedTuple):
@@ -76,24 +76,20 @@ class AlertSender(Loop):
                 await self._post(message.id, message.content)
             else:
                 await self._mail(message.recipient, message.content)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            # The text of the error may name the URL, and the URL is a secret.
-            return f"The webhook is not reachable ({type(error).__name__})."
         except (OSError, smtplib.SMTPException, MailRefused, NotAccepted) as error:
             return (str(error) or type(error).__name__)[:MAX_ERROR_LENGTH]
         return None
 
     async def _post(self, number: int, content: Mapping[str, Any]) -> None:
         assert self._settings.webhook_url is not None
+        url, secret = self._settings.webhook_url.get_secret_value(), self._settings.webhook_secret
+        secrets = [] if secret is None else [secret.get_secret_value()]
         body = webhook_body(number, content)
-        headers = {"Content-Type": "application/json", "User-Agent": "callsheet"}
-        if self._settings.webhook_secret is not None:
-            secret = self._settings.webhook_secret.get_secret_value()
-            headers["Callsheet-Signature"] = signature(secret, int(time.time()), body)
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=certificates(), trust_env=False) as client:
-            response = await client.post(self._settings.webhook_url.get_secret_value(), content=body, headers=headers)
-        if not response.is_success:
-            raise NotAccepted(f"The webhook returned {response.status_code}.")
+        message = WebhookMessage(url, f"alert_{number}", body, secrets)
+        async with WebhookSender(allow_networks=EVERY_NETWORK, timeout_seconds=TIMEOUT_SECONDS) as sender:
+            response = await sender.send(message)
+        if response.error is not None:
+            raise NotAccepted(response.error)
 
     async def _mail(self, address: str, content: Mapping[str, Any]) -> None:
         if not self._mailer.is_configured:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, field_validator
 
-from callsheet.providers.webhook_signatures import key_of
 from callsheet.toolbox.sections import Section, WebAddress
+from callsheet.toolbox.webhook_signatures import key_of
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 ActionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]

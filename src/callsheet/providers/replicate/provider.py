@@ -21,8 +21,9 @@ from callsheet.providers.media import Callback, CallbackRefused, Concurrency, Fi
 from callsheet.providers.replicate.config import INPUT_NAME, ReplicateConfig, ReplicateModel
 from callsheet.providers.replicate.responses import NAME, is_prediction_id, prediction_of
 from callsheet.providers.service_calls import Service
-from callsheet.providers.webhook_signatures import WrongSignature, key_of, verify
+from callsheet.providers.webhook_signatures import WrongSignature, verify
 from callsheet.toolbox.http.client import GuardedClient
+from callsheet.toolbox.webhook_signatures import key_of
 from callsheet.wire.errors import FieldProblem
 
 # Pages of 100 predictions. No known account makes more in the minutes between two attempts.

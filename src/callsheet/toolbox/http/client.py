@@ -157,6 +157,8 @@ class GuardedClient:
         user_agent: str = "callsheet",
         resolver: Resolver | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        max_connections: int = 100,
+        max_idle_connections: int = 20,
     ) -> None:
         self._timeout_seconds = timeout_seconds
         self._max_bytes = max_bytes
@@ -168,8 +170,8 @@ class GuardedClient:
             resolver = self._own_resolver = ThreadResolver()
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context or certificates(),
-            max_connections=100,
-            max_keepalive_connections=20,
+            max_connections=max_connections,
+            max_keepalive_connections=max_idle_connections,
             keepalive_expiry=5.0,
             network_backend=GuardedBackend(resolver, allow_networks),
         )
