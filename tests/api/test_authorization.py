@@ -156,6 +156,8 @@ TABLE: dict[Access, str] = {
         GET /api/library/jobs
         GET /api/library/counts
         GET /api/shares
+        GET /api/webhook-endpoints
+        POST /api/webhook-endpoints
         POST /api/library/cancel
         POST /api/library/retry
         POST /api/library/delete
@@ -218,6 +220,14 @@ TABLE: dict[Access, str] = {
         POST /api/candidates/{candidate_id}/restore
         GET /api/candidates/{candidate_id}/lineage
         POST /api/candidates/{candidate_id}/replay
+        GET /api/webhook-endpoints/{endpoint_id}
+        PATCH /api/webhook-endpoints/{endpoint_id}
+        DELETE /api/webhook-endpoints/{endpoint_id}
+        POST /api/webhook-endpoints/{endpoint_id}/rotate-secret
+        POST /api/webhook-endpoints/{endpoint_id}/test
+        GET /api/webhook-endpoints/{endpoint_id}/deliveries
+        POST /api/webhook-endpoints/{endpoint_id}/deliveries/{delivery_id}/redeliver
+        POST /api/webhook-endpoints/{endpoint_id}/replay
     """,
     FLEET: "POST /api/worker/register",
     WORKER: """
@@ -423,12 +433,17 @@ BODIES: dict[str, dict[str, str]] = {
     "POST /api/library/cancel": {"job_ids": "job_id"},
     "POST /api/library/retry": {"job_ids": "job_id"},
     "POST /api/library/delete": {"job_ids": "job_id"},
+    # A filter: it never shows a job to a user who could not see it.
+    "POST /api/webhook-endpoints": {"effect_ids": "effect"},
+    "PATCH /api/webhook-endpoints/{endpoint_id}": {"effect_ids": "effect"},
     "POST /api/runs/{run_id}/votes": {"winner_id": "candidate_id", "loser_id": "rival_id"},
 }
 # What a body needs to be looked at any further.
 WHOLE: dict[str, dict[str, Any]] = {
     "POST /api/pipelines/{pipeline}/runs": {"name": "A run", "budget": 1},
     # Or a request for something of another tenant would be refused for its body.
+    "PATCH /api/webhook-endpoints/{endpoint_id}": {},
+    "POST /api/webhook-endpoints/{endpoint_id}/replay": {"since": "2026-11-16T00:00:00Z"},
     "PUT /api/admin/users/{user_id}/role": {"role": "tenant_admin"},
     "POST /api/admin/users/{user_id}/keys": {"name": "another"},
 }
@@ -442,6 +457,7 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "GET /api/wallet": ("owner", ("balance",)),
     "GET /api/pipelines/{pipeline}": ("owner", ("name", "version")),
     "GET /api/runs/{run_id}": ("owner", ("name", "status", "budget")),
+    "GET /api/webhook-endpoints/{endpoint_id}": ("owner", ("url", "events", "enabled")),
     "GET /api/candidates/{candidate_id}": ("owner", ("status", "elo", "votes")),
     "GET /api/admin/dispatches/{dispatch_id}": (
         "operator",

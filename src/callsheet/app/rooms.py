@@ -12,6 +12,7 @@ from callsheet.settings import Settings
 if TYPE_CHECKING:
     from callsheet.app.in_process.runner import TaskRunner
     from callsheet.catalog.room import CatalogRoom
+    from callsheet.deliveries.room import DeliveriesRoom
     from callsheet.dispatch.room import DispatchRoom
     from callsheet.effects.room import EffectsRoom
     from callsheet.fleet.operate.metrics import FleetOverview
@@ -217,6 +218,14 @@ class Rooms:
         return webhooks
 
     @cached_property
+    def deliveries(self) -> DeliveriesRoom:
+        from callsheet.deliveries.room import open_deliveries
+
+        deliveries = open_deliveries(self.databases, self.settings, self.secret)
+        self._undo.push_async_callback(deliveries.close)
+        return deliveries
+
+    @cached_property
     def protocol(self) -> WorkerProtocol:
         from callsheet.fleet.protocol.worker_protocol import open_protocol
 
@@ -327,7 +336,7 @@ class Rooms:
         return (
             *(self.identity, self.media, self.catalog, self.dispatch, self.jobs, self.effects, self.fleet),
             *(self.webhooks, self.protocol, self.tasks, self.pipelines, self.library, self.wallet, self.scaling),
-            *(self.statistics, self.all_jobs),
+            *(self.statistics, self.all_jobs, self.deliveries),
         )
 
     @property

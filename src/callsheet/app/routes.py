@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from callsheet.app.rooms import Rooms
 from callsheet.catalog.room import catalog_routers
+from callsheet.deliveries.room import delivery_routers
 from callsheet.effects.room import effects_routers
 from callsheet.fleet.protocol.application import SECTION as WORKERS
 from callsheet.fleet.room import fleet_routers
@@ -45,6 +46,7 @@ def all_routers(rooms: Rooms) -> list[Router]:
         *task_routers(rooms.tasks, jobs, api, rooms.providers.media, users),
         *pipeline_routers(rooms.pipelines, api.presenter, users),
         *library_routers(rooms.library, users),
+        *delivery_routers(rooms.deliveries, users),
         *wallet_routers(databases, rooms.wallet, identity, jobs.journal.wallet_changed),
         *scaling_routers(databases, rooms.scaling, users),
         *statistics_routers(rooms.statistics, users),

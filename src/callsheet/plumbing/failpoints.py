@@ -32,6 +32,8 @@ class Failpoint(StrEnum):
     MAIL_SENT_BEFORE_ROW = "mail.sent_before_row"
     ALERTS_FOUND_BEFORE_WRITE = "alerts.found_before_write"
     ALERT_SENT_BEFORE_ROW = "alert.sent_before_row"
+    DELIVERY_CLAIMED_BEFORE_SEND = "delivery.claimed_before_send"
+    DELIVERY_SENT_BEFORE_ROW = "delivery.sent_before_row"
     CREDIT_BEFORE_AUDIT = "credit.before_audit"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     RELAY_BEFORE_QUEUED = "relay.before_queued"

@@ -21,6 +21,7 @@ from pydantic_settings import (
 
 from callsheet.providers.config import ProvidersConfig
 from callsheet.settings.alerts import AlertSettings, StatisticsSettings
+from callsheet.settings.deliveries import DeliverySettings
 from callsheet.settings.fleet import FleetSettings, ScalingSettings
 from callsheet.settings.identity import IdentitySettings, MailSettings
 from callsheet.settings.installation_search import find_place, short_variables
@@ -81,6 +82,9 @@ class Settings(BaseSettings):
     )
     webhooks: WebhookSettings = Field(
         default_factory=WebhookSettings, description="Calls to providers, their callbacks and pauses."
+    )
+    deliveries: DeliverySettings = Field(
+        default_factory=DeliverySettings, description="Webhooks to users: events of jobs, sent to their endpoints."
     )
     sharing: SharingSettings = Field(default_factory=SharingSettings, description="Public links to results.")
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")

@@ -69,6 +69,7 @@ class AuthorizationSetup:
         spare = await _uploaded(catalog_api, owner)
         task_id, product_id = await _task_and_product(plane, owner)
         made = await _tree(plane, owner)
+        endpoint_names, endpoint_secret = await _endpoint(catalog_api, owner)
         invited = {"tenant": owner.tenant.slug, "email": f"invited-{lease['dispatch_id']}@example.com"}
         invitation = await catalog_api.made("/api/admin/invitations", invited)
         bulk = {"action": "cancel", "filter": {"job_id": ["01900000-0000-7000-8000-000000000000"]}}
@@ -140,17 +141,24 @@ class AuthorizationSetup:
                 "name": "after",
                 "session_id": "01900000-0000-7000-8000-000000000000",
                 "audit_id": str(audit["id"]),
+                **endpoint_names,
                 **made,
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
             (
                 *(job["id"], task_id, product_id, video_id, spare, str(key.id), lease["lease_token"], owner.user.email),
                 invitation["email"],
-                *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
+                *(
+                    made["pipeline"],
+                    made["run_id"],
+                    made["candidate_id"],
+                    made["vote_id"],
+                    endpoint_names["endpoint_id"],
+                ),
             ),
             (
                 *(lease["lease_token"], owner.key, catalog_api.admin.key, worker.token, fleet_token["token"]),
-                *(fleet_api.secret["x-fleet-secret"], PASSWORD, invitation["link"].rpartition("/")[2]),
+                *(endpoint_secret, fleet_api.secret["x-fleet-secret"], PASSWORD, invitation["link"].rpartition("/")[2]),
             ),
         )
 
@@ -210,6 +218,17 @@ async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
         "vote_id": str(vote.id),
         "step": "base",
     }
+
+
+async def _endpoint(catalog_api: CatalogApi, person: Person) -> tuple[dict[str, str], str]:
+    """A webhook endpoint with a delivery, which is switched off, so that nothing is sent."""
+    wanted = {"url": "https://shop.example.com/hook", "description": "Orders"}
+    created = await catalog_api.made("/api/webhook-endpoints", wanted, person=person)
+    url = f"/api/webhook-endpoints/{created['id']}"
+    test = await catalog_api.client.post(f"{url}/test", headers=person.headers)
+    changed = await catalog_api.client.patch(url, json={"enabled": False}, headers=person.headers)
+    assert changed.is_success, changed.text
+    return {"endpoint_id": created["id"], "delivery_id": str(test.json()["id"])}, created["secret"]
 
 
 async def _uploaded(catalog_api: CatalogApi, person: Person) -> str:

@@ -10,13 +10,14 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.deliveries.keeper import DisabledEndpoint
 from callsheet.identity.links.mail_sender import UnsentMails
 from callsheet.media.free_space import PlaceSpace
 from callsheet.media.storage.calls import CallFigures, CallKind
 from callsheet.operate.alerts.disk_rules import WorkerDisk
 from callsheet.operate.alerts.failure_rules import EngineKiller, FailureLimits
 from callsheet.operate.alerts.guide import GUIDE
-from callsheet.operate.alerts.messages import TEST_GUIDE, KeptAlert, email, message, signature, webhook_body
+from callsheet.operate.alerts.messages import TEST_GUIDE, KeptAlert, email, message, webhook_body
 from callsheet.operate.alerts.messages import test_message as make_test_message
 from callsheet.operate.alerts.rules import (
     AlertFacts,
@@ -28,6 +29,7 @@ from callsheet.operate.alerts.rules import (
 )
 from callsheet.pipelines.run.figures import MAX_SETTLED, RunCounts, numbers_view
 from callsheet.settings import DiskSettings
+from callsheet.toolbox.ids import uuid7
 from callsheet.wire.operate.operations import (
     AlertCode,
     LoopMetrics,
@@ -285,8 +287,11 @@ def test_a_test_message_has_the_same_fields_as_an_alert() -> None:
     assert TEST_GUIDE.steps in sent["text"]
 
 
-def test_a_signature_differs_with_the_secret_the_time_and_the_body() -> None:
-    signatures = {
-        signature(secret, timestamp, body) for secret in ("a", "b") for timestamp in (1, 2) for body in (b"{}", b"[]")
-    }
-    assert len(signatures) == 8
+def test_a_disabled_endpoint_is_an_alert_with_its_reason_and_without_the_path_of_its_url() -> None:
+    tenant, endpoint = uuid7(), uuid7()
+    disabled = DisabledEndpoint(tenant, endpoint, "https://shop.example.com/secret-path", "It returned 410.")
+    [found] = alerts(AlertFacts(disabled_endpoints=[disabled]))
+    assert (found.code, found.subject) == ("endpoint_disabled", str(endpoint))
+    assert "It returned 410." in found.message
+    assert str(tenant) in found.message
+    assert "secret-path" not in found.message

@@ -27,6 +27,9 @@
 -- part: runs_refund
 (SELECT count(*) FROM refund) >= 0
 
+-- part: runs_delivery
+(SELECT count(*) FROM delivery) >= 0
+
 -- part: after_locked_wallet
 (SELECT count(*) FROM locked_wallet) >= 0
 
@@ -58,6 +61,13 @@ video AS MATERIALIZED (
     FROM numbered_job
     WHERE video_id IS NOT NULL
     HAVING count(*) > 0
+)
+
+-- part: delivery
+-- A tenant without endpoints costs one look at an index.
+delivery AS MATERIALIZED (
+    SELECT deliveries_write(tenant_id, job_id) FROM numbered_job n
+    WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = n.tenant_id)
 )
 
 -- part: obsolete_outbox
@@ -132,10 +142,10 @@ WITH wanted_transition AS MATERIALIZED (
     SELECT n.tenant_id, n.job_id, n.seq_before + step.number, n.user_id, n.user_seq_before + step.number,
         'job.transition', step.from_status, step.to_status, n.actor, n.request_id
     FROM numbered_job n JOIN step ON step.origin = n.from_status
-), {video}, {obsolete_outbox}
+), {video}, {obsolete_outbox}, {delivery}
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, payload, task_actor
 FROM numbered_job
-WHERE {runs_video}
+WHERE {runs_video} AND {runs_delivery}
 
 -- name: complete_jobs
 -- The outputs of each job are stored. Its tokens are consumed; its outputs become files, the result of a scrape becomes
@@ -183,9 +193,9 @@ WITH wanted_transition AS MATERIALIZED (
     SELECT wallet_consume(array_agg(tenant_id), array_agg(user_id), array_agg(job_id), array_agg(charge_cycle))
     FROM numbered_job
     HAVING count(*) > 0
-)
+), {delivery}
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
-WHERE {runs_media} AND {runs_product} AND {runs_charge}
+WHERE {runs_media} AND {runs_product} AND {runs_charge} AND {runs_delivery}
 
 -- name: end_jobs
 -- Each job ends without a result: it failed, was canceled or expired. Its tokens are refunded.
@@ -244,9 +254,9 @@ WITH wanted_transition AS MATERIALIZED (
             THEN job_spent(tenant_id, job_id, charge_cycle, lease_seq, started_at, run_limit_seconds, is_task)
             ELSE 0 END)
     FROM numbered_job
-)
+), {delivery}
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
-WHERE {runs_media} AND {runs_refund}
+WHERE {runs_media} AND {runs_refund} AND {runs_delivery}
 
 -- name: retry_job
 -- The next charge cycle of one job that failed or expired: everything that its last cycle left is reset, and its tokens
@@ -286,6 +296,9 @@ WITH locked_job AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
         CASE WHEN kind = 'replay' THEN replay_retry(tenant_id, job_id, charge_cycle, cost) END
     FROM retried_job
+), delivery AS MATERIALIZED (
+    SELECT deliveries_write(tenant_id, job_id) FROM retried_job r
+    WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = r.tenant_id)
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM retried_job
-WHERE {runs_video} AND {runs_charge}
+WHERE {runs_video} AND {runs_charge} AND {runs_delivery}

@@ -13,6 +13,9 @@ client_reference
 -- part: runs_filled_slot
 (SELECT count(*) FROM filled_slot) >= 0
 
+-- part: runs_delivery
+(SELECT count(*) FROM delivery) >= 0
+
 -- name: submit
 -- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
 -- afterwards (active_jobs_as is volatile) includes everything that was committed while it waited for the lock. A
@@ -78,11 +81,15 @@ WITH new_job AS MATERIALIZED (
 ), filled_slot AS MATERIALIZED (
     SELECT slot_take(tenant_id, job_id, cost, slot) FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
     WHERE slot IS NOT NULL
+), delivery AS MATERIALIZED (
+    -- A tenant without endpoints costs one look at an index.
+    SELECT deliveries_write(tenant_id, job_id) FROM accepted_job a
+    WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = a.tenant_id)
 )
 SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,
     wait_seconds, slot_refusal
 FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
-WHERE {runs_reservation} AND {runs_filled_slot}
+WHERE {runs_reservation} AND {runs_filled_slot} AND {runs_delivery}
 
 -- name: job_of_video
 -- The job that processed the video last, or is processing it. No row if the user has no such video.

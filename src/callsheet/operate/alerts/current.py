@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from callsheet.deliveries.keeper import disabled_endpoints
 from callsheet.fleet.fleets.capacity import FleetCapacity
 from callsheet.fleet.operate.metrics import FleetOverview, OverviewFigures, QueueHead
 from callsheet.fleet.registry.registry import ALIVE_SECONDS
@@ -29,6 +30,7 @@ FACTS_SQL = statements("callsheet.operate.alerts", "fact_statements.sql")
 SQL = statements("callsheet.operate.alerts")
 MAX_KILLERS = 20
 MAX_WORKERS = 20
+MAX_ENDPOINTS = 20
 
 
 async def engine_killers(connection: Connection) -> list[EngineKiller]:
@@ -97,6 +99,7 @@ class CurrentAlerts:
                 paused_providers=providers,
                 mails=await self._mails.unsent(),
                 messages=messages or UnsentMessages(),
+                disabled_endpoints=await disabled_endpoints(self._databases.pools, MAX_ENDPOINTS),
                 max_wait_seconds=self._max_wait_seconds,
                 runs=metrics.runs,
                 finished_by_provider=metrics.providers,

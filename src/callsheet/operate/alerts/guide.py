@@ -218,6 +218,12 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "database or a storage that is not reachable.",
             "how-to/operate.md#what-runs-in-the-background",
         ),
+        "endpoint_disabled": Guide(
+            "A webhook endpoint accepted no request for `CALLSHEET_DELIVERIES__RETRY_HOURS`, or returned 410, "
+            "and was disabled. Its events are written and not sent. The alert ends after a week.",
+            "Ask its user to correct the server behind it, to enable the endpoint, and to replay what is missing.",
+            "how-to/receive-webhooks.md#when-an-endpoint-fails",
+        ),
         "reconciled": Guide(
             "The central database and a pool disagreed about a job, and the reconciler repaired it.",
             "Find the cause: one of the databases may have been restored alone, or rows were changed by hand. "

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from urllib.parse import urlsplit
 from uuid import UUID
 
+from callsheet.deliveries.keeper import DisabledEndpoint
 from callsheet.identity.links.mail_sender import UnsentMails
 from callsheet.media.free_space import PlaceSpace
 from callsheet.media.storage.calls import SLOW_SECONDS, CallFigures
@@ -113,6 +115,7 @@ class AlertFacts:
     paused_providers: Sequence[PausedProvider] = ()
     mails: UnsentMails = NOTHING_UNSENT
     messages: UnsentMessages = NO_MESSAGES
+    disabled_endpoints: Sequence[DisabledEndpoint] = ()
     reconciled: Mapping[str, int] | None = None
     max_wait_seconds: int = 900
     runs: Sequence[RunsMetrics] = ()
@@ -143,6 +146,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_providers(facts.paused_providers),
         *_mails(facts.mails),
         *_messages(facts.messages),
+        *_endpoints(facts.disabled_endpoints),
         *_healed(facts.reconciled or {}),
     ]
     return sorted(found, key=lambda alert: alert.severity != "critical")
@@ -342,6 +346,20 @@ def _messages(unsent: UnsentMessages) -> Iterator[Alert]:
             message=f"Messages about alerts that were not sent in the last 24 hours: {unsent.number}. The last error: "
             f"{unsent.error or 'unknown'}",
             action="Correct the settings of alerts and mail, then send a test alert under Operate, Health.",
+        )
+
+
+def _endpoints(disabled: Iterable[DisabledEndpoint]) -> Iterator[Alert]:
+    for each in disabled:
+        yield Alert(
+            code="endpoint_disabled",
+            severity="warning",
+            subject=str(each.id),
+            # The rest of the URL may be a secret.
+            message=f"The webhook endpoint {each.id} at {urlsplit(each.url).hostname} of tenant {each.tenant_id} is "
+            f"disabled. {each.disabled_reason}",
+            action="Its user corrects the server behind it and sets enabled to true, or deletes the endpoint. Events "
+            "of the time in between can be sent again.",
         )
 
 

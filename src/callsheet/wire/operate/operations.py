@@ -245,6 +245,7 @@ AlertCode = Literal[
     "stopped_run",
     "mails_not_sent",
     "alerts_not_sent",
+    "endpoint_disabled",
     "reconciled",
 ]
 Severity = Literal["critical", "warning"]

@@ -1,0 +1,1 @@
+"""Deliveries: events of jobs that are sent to the webhook endpoints of users, at least once."""

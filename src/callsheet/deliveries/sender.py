@@ -1,0 +1,195 @@
+"""Sends the events of jobs to endpoints, at least once and in the order of each job.
+
+Each endpoint is served by a task of its own, so a slow one delays no other. Any number of control planes send at the
+same time: a claim sets the time of the next attempt before the request, and an event waits for the earlier ones of its
+job. If a process dies, its claims are due again after their time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from callsheet.deliveries.endpoint_secrets import EndpointSecrets
+from callsheet.jobs.machine.journal import CHANNEL
+from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.errors import DATABASE_AWAY
+from callsheet.plumbing.database.notify import Listener
+from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.settings.deliveries import DeliverySettings
+from callsheet.toolbox.concurrently import all_of
+from callsheet.toolbox.http.webhooks import WebhookMessage, WebhookResponse, WebhookSender
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.deliveries", "sending_statements.sql")
+
+log = get_logger(__name__)
+# Requests to one endpoint at the same time, and endpoints that one process serves at the same time.
+BATCH, MAX_ENDPOINTS = 8, 400
+MAX_TENANTS = 100_000
+MAX_ERROR_LENGTH = 500
+GONE = 410
+NOT_DECRYPTED = (
+    "The secret of the endpoint cannot be decrypted, because the secret key of the installation was replaced. "
+    "Rotate the secret of the endpoint."
+)
+
+
+class DueEndpoint(NamedTuple):
+    tenant_id: UUID
+    id: UUID
+
+
+class Claim(NamedTuple):
+    """An event that this process sends now."""
+
+    number: int
+    attempts: int
+    body: dict[str, Any]
+    url: str
+    sealed_secret: bytes
+    sealed_old_secret: bytes | None
+
+
+def webhook_id(endpoint_id: UUID, number: int) -> str:
+    """The header webhook-id, which is the same for each attempt."""
+    return f"msg_{endpoint_id.hex}_{number}"
+
+
+class DeliverySender(Loop):
+    name = "delivery_sender"
+    interval_seconds = 1.0
+
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        sender: WebhookSender,
+        secrets: EndpointSecrets,
+        settings: DeliverySettings,
+    ):
+        super().__init__()
+        self._pools = pools
+        self._sender = sender
+        self._secrets = secrets
+        self._disable_seconds = settings.retry_hours * 3600
+        # A request, and the time until its result is written.
+        self._lease_seconds = settings.timeout_seconds + 20
+        self._serving: dict[UUID, asyncio.Task[None]] = {}
+        self._tenants: frozenset[str] = frozenset()
+
+    def listen(self, listener: Listener) -> None:
+        listener.subscribe(CHANNEL, self.received)
+
+    def received(self, payload: str | None) -> None:
+        """A job has changed. Jobs of tenants without endpoints wake nothing."""
+        if payload is None or payload.partition("/")[0] in self._tenants:
+            self.wake()
+
+    async def tick(self, now: datetime) -> None:
+        """Starts to serve each endpoint that has events to send."""
+        tenants: set[str] = set()
+        for found in await all_of(self._start(pool) for pool in self._pools()):
+            tenants |= found
+        self._tenants = frozenset(tenants)
+
+    async def idle(self) -> None:
+        """Waits until no endpoint is served."""
+        while self._serving:
+            await asyncio.gather(*self._serving.values())
+
+    async def stop(self) -> None:
+        await super().stop()
+        tasks = [*self._serving.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start(self, pool: Database) -> set[str]:
+        room = MAX_ENDPOINTS - len(self._serving)
+        async with pool.connection() as connection:
+            tenants = await SQL["tenants_with_endpoints"].column(connection, limit=MAX_TENANTS)
+            if tenants and room > 0:
+                due = await SQL["due_endpoints"].rows(connection, DueEndpoint, busy=[*self._serving], limit=room)
+            else:
+                due = []
+        for endpoint in due:
+            if endpoint.id not in self._serving:
+                self._serving[endpoint.id] = task = asyncio.create_task(self._serve(pool, endpoint))
+                task.add_done_callback(partial(self._served, endpoint.id))
+        return {str(tenant) for tenant in tenants}
+
+    def _served(self, endpoint_id: UUID, task: asyncio.Task[None]) -> None:
+        del self._serving[endpoint_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("delivery.failed", endpoint=str(endpoint_id), exc_info=error)
+
+    async def _serve(self, pool: Database, endpoint: DueEndpoint) -> None:
+        """Sends what is due, batch by batch."""
+        try:
+            while claims := await self._claim(pool, endpoint):
+                await hit(Failpoint.DELIVERY_CLAIMED_BEFORE_SEND)
+                responses = await all_of(self._send(endpoint, claim) for claim in claims)
+                await hit(Failpoint.DELIVERY_SENT_BEFORE_ROW)
+                await self._record(pool, endpoint, list(zip(claims, responses, strict=True)))
+        except DATABASE_AWAY as error:
+            # The next tick starts again when the database is back.
+            log.warning("delivery.postponed", endpoint=str(endpoint.id), error=repr(error))
+
+    async def _claim(self, pool: Database, endpoint: DueEndpoint) -> list[Claim]:
+        async with pool.connection() as connection:
+            return await SQL["claim"].rows(
+                connection,
+                Claim,
+                tenant_id=endpoint.tenant_id,
+                endpoint_id=endpoint.id,
+                limit=BATCH,
+                lease_seconds=self._lease_seconds,
+            )
+
+    async def _send(self, endpoint: DueEndpoint, claim: Claim) -> WebhookResponse:
+        secrets = self._secrets.opened(claim.sealed_secret, claim.sealed_old_secret)
+        if not secrets:
+            return WebhookResponse(None, "", NOT_DECRYPTED, 0)
+        body = json.dumps(claim.body, ensure_ascii=False, separators=(",", ":")).encode()
+        return await self._sender.send(WebhookMessage(claim.url, webhook_id(endpoint.id, claim.number), body, secrets))
+
+    async def _record(
+        self, pool: Database, endpoint: DueEndpoint, sent: Sequence[tuple[Claim, WebhookResponse]]
+    ) -> None:
+        names = {"tenant_id": endpoint.tenant_id, "endpoint_id": endpoint.id}
+        failed = [response for _, response in sent if not response.is_accepted]
+        disabled: str | None = None
+        async with pool.transaction() as connection:
+            results = [_result(claim, response) for claim, response in sent]
+            await SQL["record"].run(connection, endpoint_id=endpoint.id, results=results)
+            if len(failed) < len(sent):
+                await SQL["endpoint_works"].run(connection, **names)
+            else:
+                disabled = await SQL["endpoint_fails"].value(
+                    connection,
+                    **names,
+                    error=(failed[-1].error or "")[:MAX_ERROR_LENGTH],
+                    is_gone=any(response.status == GONE for response in failed),
+                    disable_seconds=self._disable_seconds,
+                )
+        if disabled is not None:
+            log.warning("endpoint.disabled", endpoint=str(endpoint.id), reason=disabled)
+
+
+def _result(claim: Claim, response: WebhookResponse) -> dict[str, Any]:
+    return {
+        "number": claim.number,
+        "attempts": claim.attempts,
+        "is_accepted": response.is_accepted,
+        "response_status": response.status,
+        "response_text": response.text,
+        "error": None if response.error is None else response.error[:MAX_ERROR_LENGTH],
+        "milliseconds": response.milliseconds,
+    }

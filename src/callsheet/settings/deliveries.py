@@ -1,0 +1,24 @@
+"""Settings of the webhooks that users get."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from callsheet.toolbox.sections import Section
+
+
+class DeliverySettings(Section):
+    endpoints_per_user: int = Field(20, ge=0, le=1000, description="Largest number of webhook endpoints of a user.")
+    allow_http: bool = Field(
+        False,
+        description="Whether endpoints may have URLs with http:// on other machines. Private networks also need "
+        "outgoing.allow_networks.",
+    )
+    timeout_seconds: float = Field(10.0, ge=1, le=60, description="Timeout of one request to an endpoint, in seconds.")
+    retry_hours: float = Field(
+        24.0,
+        ge=0.1,
+        le=720,
+        description="How long an event is tried again, and how long an endpoint may fail, in hours.",
+    )
+    keep_days: float = Field(7.0, ge=1, le=400, description="How long the log of deliveries is kept, in days.")
