@@ -289,6 +289,7 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "files",
         "pipelines",
         "versions",
+        "endpoints",
         "keys",
     )
     for names, field in setting_fields():
