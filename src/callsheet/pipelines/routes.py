@@ -23,8 +23,8 @@ from callsheet.wire.pipelines.pipelines import (
     CreateRun,
     Pipeline,
     Run,
+    RunFilter,
     RunItem,
-    RunStatus,
     RunSummary,
     TreeNode,
     UpdatePipeline,
@@ -32,11 +32,14 @@ from callsheet.wire.pipelines.pipelines import (
 )
 
 PipelineName = Annotated[str, Path(description="Id or slug of a pipeline of yours.", max_length=100)]
-STATUS = Query(None, description="Only runs of this status.")
 DRY_RUN = Query(False, description="Return the result without writing it. The ids of new steps are not stored.")
 DRY_RUN_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {"model": Pipeline, "description": "A dry run: nothing was written."}
 }
+
+
+async def filter_of(wanted: Annotated[RunFilter, Query()]) -> RunFilter:
+    return wanted
 
 
 def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> Router:
@@ -95,13 +98,13 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
     @router.get("/{pipeline}/runs")
     async def list_runs_of_pipeline(
         pipeline: PipelineName,
-        status: RunStatus | None = STATUS,
+        wanted: RunFilter = Depends(filter_of),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[RunSummary]:
         """Your runs of this pipeline, newest first."""
-        return await runs.shown.list(principal, pipeline, status, cursor, limit)
+        return await runs.shown.list(principal, pipeline, wanted, cursor, limit)
 
     return router
 
@@ -114,14 +117,14 @@ def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authenticati
         pipeline: str | None = Query(
             None, max_length=100, description="Only runs of the pipeline with this id or slug."
         ),
-        status: RunStatus | None = STATUS,
+        wanted: RunFilter = Depends(filter_of),
         winners: int = Query(0, ge=0, le=5, description="Number of the best candidates to include with each run."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[RunItem]:
         """Your runs, newest first."""
-        page = await runs.shown.list(principal, pipeline, status, cursor, limit)
+        page = await runs.shown.list(principal, pipeline, wanted, cursor, limit)
         ids = [run.id for run in page.items]
         best = await gallery.best_of_runs(principal, ids, winners) if winners and ids else {}
         items = [RunItem(**run.model_dump(), winners=best.get(run.id, [])) for run in page.items]

@@ -61,6 +61,8 @@ class RunRow(NamedTuple):
     idempotency_key: str | None
     request_hash: bytes | None
     request_fields: Mapping[str, str] | None
+    client_reference: str | None
+    metadata: Mapping[str, str] | None
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None

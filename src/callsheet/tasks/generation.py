@@ -12,6 +12,7 @@ from callsheet.jobs.show.views import job_view
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
 from callsheet.plumbing.database.databases import Databases
+from callsheet.plumbing.database.sql import copied
 from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.tasks.products import Products
 from callsheet.tasks.runner import SynchronousTasks
@@ -89,4 +90,5 @@ class GenerationJobs:
             return submitted
         pool = await self._databases.pool(principal.pool)
         job = await self._synchronous.wait_for_end(pool, principal.tenant_id, submitted.job.id, running)
-        return SubmittedJob(job_view(job), submitted.replayed)
+        texts = copied(("title", "prompt", "input_payload"), submitted.job)
+        return SubmittedJob(job_view(job).model_copy(update=texts), submitted.replayed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
@@ -102,6 +103,51 @@ def _storable(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 Document = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
+
+
+MAX_METADATA_BYTES = 4096
+METADATA = "Texts of yours, by key: at most 20, and 4 kB in total. Lists can be filtered by them."
+_METADATA_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+
+
+def _metadata_key(value: str) -> str:
+    if not _METADATA_KEY.fullmatch(value):
+        raise ValueError("A key has at most 40 letters, digits, dots, hyphens and underscores, for example order_id.")
+    return value
+
+
+def _short(value: dict[str, str]) -> dict[str, str]:
+    if sum(len(key.encode()) + len(text.encode()) for key, text in value.items()) > MAX_METADATA_BYTES:
+        raise ValueError(f"All keys and values together must have at most {MAX_METADATA_BYTES} bytes.")
+    return value
+
+
+Metadata = Annotated[
+    dict[
+        Annotated[str, AfterValidator(_metadata_key)],
+        Annotated[str, StringConstraints(max_length=1000), BeforeValidator(printable), PRINTABLE],
+    ],
+    Field(max_length=20, json_schema_extra={"propertyNames": {"pattern": f"^{_METADATA_KEY.pattern}$"}}),
+    AfterValidator(_short),
+]
+
+
+def _pair(value: str) -> str:
+    key, colon, _ = value.partition(":")
+    if not colon or not _METADATA_KEY.fullmatch(key):
+        raise ValueError("Use the form KEY:VALUE, for example color:red.")
+    return value
+
+
+# A filter by one key and its value.
+MetadataPair = Annotated[
+    str, StringConstraints(max_length=1041), BeforeValidator(printable), PRINTABLE, AfterValidator(_pair)
+]
+
+
+def metadata_of(pairs: Sequence[str]) -> dict[str, str] | None:
+    """The metadata that these filters ask for. None: any."""
+    return {key: value for key, _, value in (pair.partition(":") for pair in pairs)} or None
 
 
 class UserRequest(BaseModel):

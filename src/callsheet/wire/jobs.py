@@ -9,7 +9,18 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, ResponseModel, UserRequest
+from callsheet.wire.base import (
+    METADATA,
+    WHOLE,
+    Document,
+    KeyedRequest,
+    Line,
+    Metadata,
+    MetadataPair,
+    ResponseModel,
+    UserRequest,
+    metadata_of,
+)
 from callsheet.wire.media import MediaPreviews
 
 # Users choose a priority from 0 down to this.
@@ -124,6 +135,7 @@ class Job(MediaPreviews):
     step_id: UUID | None = None
     parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
     client_reference: str | None = Field(None, description="What its client calls the job.")
+    metadata: dict[str, str] | None = Field(None, description="Texts of its client, by key.")
     idempotency_key: str | None = Field(None, description="The idempotency key of the request that created the job.")
     title: str | None = Field(
         None,
@@ -191,10 +203,17 @@ class JobListFilter(JobFilters):
         None, description="Only the job that was created by a request with this idempotency key."
     )
 
+    metadata: list[MetadataPair] = Field(
+        [],
+        max_length=20,
+        description="Only jobs whose metadata has this value: `KEY:VALUE`. It can be repeated.",
+        examples=[["color:red"]],
+    )
+
     @property
     def columns(self) -> dict[str, Any]:
         # The key is not a column of every list: a list of its own finds the one job that has it.
-        return {**super().columns, "status": self.status}
+        return {**super().columns, "status": self.status, "metadata": metadata_of(self.metadata)}
 
     @property
     def narrowest(self) -> Literal["key", "reference", "run"] | None:
@@ -216,6 +235,7 @@ class JobRequest(KeyedRequest):
         description="What you call the job, for example the number of an order. The job has it, and lists can be "
         "filtered by it. Several jobs may have the same.",
     )
+    metadata: Metadata | None = Field(None, description=METADATA)
 
 
 class SubmitReadyJob(KeyedRequest):
@@ -263,4 +283,6 @@ class JobEvent(ResponseModel):
     )
     reason: str | None = None
     data: dict[str, Any] | None = None
+    client_reference: str | None = Field(None, description="What its client calls the job. Only in streams.")
+    metadata: dict[str, str] | None = Field(None, description="The metadata of the job. Only in streams.")
     at: datetime

@@ -127,6 +127,7 @@ class Task(MediaPreviews):
     )
     workflow_run_id: str | None = None
     client_reference: str | None = Field(None, description="What its client calls the task.")
+    metadata: dict[str, str] | None = Field(None, description="Texts of its client, by key.")
     idempotency_key: str | None = Field(None, description="The idempotency key of the request that created the task.")
     progress: TaskProgress
     result: TaskResult | None = None

@@ -15,6 +15,9 @@ CLIENT_REFERENCE = typer.Option(
     "--client-reference",
     help="What you call the job, for example the number of an order. Lists can filter by it.",
 )
+METADATA = typer.Option(
+    [], "--metadata", help="A text of yours that the job keeps: KEY=VALUE. Lists can filter by it. Can be repeated."
+)
 
 
 def submit(
@@ -28,13 +31,16 @@ def submit(
     ),
     output: Path | None = OUTPUT,
     client_reference: str | None = CLIENT_REFERENCE,
+    metadata: list[str] = METADATA,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Apply an effect to a video or image."""
     from callsheet.cli.shared.sending import client_of, submit_file
+    from callsheet.cli.shared.values import read_labels
 
-    asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json, client_reference))
+    labels = read_labels(client_reference, metadata)
+    asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json, labels))
 
 
 def task(
@@ -50,15 +56,17 @@ def task(
         None, "--output", "-o", help="File or directory for the result. Default: the working directory."
     ),
     client_reference: str | None = CLIENT_REFERENCE,
+    metadata: list[str] = METADATA,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Submit a task to an actor, for example to write copy, read a web page or make an image."""
     from callsheet.cli.shared.sending import client_of, submit_task
-    from callsheet.cli.shared.values import read_payload
+    from callsheet.cli.shared.values import read_labels, read_payload
 
     payload = read_payload(values)
-    asyncio.run(submit_task(client_of(url), actor, payload, queue, watch_it, output, as_json, client_reference))
+    labels = read_labels(client_reference, metadata)
+    asyncio.run(submit_task(client_of(url), actor, payload, queue, watch_it, output, as_json, labels))
 
 
 def watch(

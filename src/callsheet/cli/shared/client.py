@@ -116,19 +116,19 @@ class Client:
     async def job(self, job_id: str | UUID) -> Job:
         return await self._ask(Job, "GET", f"/api/ai-jobs/{_quoted(str(job_id))}")
 
-    async def submit(self, effect: str, values: Mapping[str, Any], **fields: str | None) -> Job:
+    async def submit(self, effect: str, values: Mapping[str, Any], **fields: Any) -> Job:
         # The key is created once, so that a repeated request after a lost response does not create a second job.
         body = {"effect_id": effect, "input_payload": dict(values), "idempotency_key": uuid.uuid4().hex, **fields}
         return await self._ask(Job, "POST", "/api/ai-jobs", body)
 
     async def submit_task(
-        self, actor: str, payload: Mapping[str, Any], queue_name: str, client_reference: str | None = None
+        self, actor: str, payload: Mapping[str, Any], queue_name: str, labels: Mapping[str, Any] | None = None
     ) -> Task:
         body = {
             "actor": actor,
             "payload": payload,
             "queue_name": queue_name,
-            "client_reference": client_reference,
+            **(labels or {}),
             "idempotency_key": uuid.uuid4().hex,
         }
         return await self._ask(Task, "POST", "/api/task", body)

@@ -44,7 +44,7 @@ async def submit_file(
     watch_it: bool,
     output: Path | None,
     as_json: bool,
-    client_reference: str | None = None,
+    labels: Mapping[str, Any] | None = None,
 ) -> None:
     async with client:
         effect = await find_effect(client, slug)
@@ -53,7 +53,7 @@ async def submit_file(
         beside = file.with_name(f"{shortened(file.stem)}-{slug}") if file is not None else Path(slug)
         place = _place(output, beside, watch_it)
         await _require_tokens(client, effect)
-        job = await send(client, effect, file, given, client_reference)
+        job = await send(client, effect, file, given, labels)
         if place is not None:
             await _finish(client, job, *place, as_json)
         elif as_json:
@@ -70,11 +70,11 @@ async def submit_task(
     watch_it: bool,
     output: Path | None,
     as_json: bool,
-    client_reference: str | None = None,
+    labels: Mapping[str, Any] | None = None,
 ) -> None:
     async with client:
         place = _place(output, Path(re.sub(r"[^A-Za-z0-9_-]", "_", shortened(actor))), watch_it)
-        task = await client.submit_task(actor, payload, queue_name, client_reference)
+        task = await client.submit_task(actor, payload, queue_name, labels)
         if place is not None:
             await _finish(client, await client.job(task.job_id), *place, as_json, task.task_id)
         elif as_json:
@@ -189,11 +189,11 @@ async def send(
     effect: Effect,
     file: Path | None,
     values: Mapping[str, Any],
-    client_reference: str | None = None,
+    labels: Mapping[str, Any] | None = None,
 ) -> Job:
     """Uploads the files and submits the job."""
     given = dict(values)
-    fields = {"client_reference": client_reference}
+    fields = labels or {}
     for key, value in values.items():
         if isinstance(value, Path):
             given[key] = str((await _uploaded(client, value)).id)

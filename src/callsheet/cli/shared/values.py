@@ -36,6 +36,11 @@ def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
     return {key: _json_or_text(text) for key, text in map(_split, pairs)}
 
 
+def read_labels(client_reference: str | None, metadata: Sequence[str]) -> dict[str, Any]:
+    """What the client calls a job, for its request."""
+    return {"client_reference": client_reference, "metadata": dict(map(_split, metadata)) or None}
+
+
 def read_payload(pairs: Sequence[str]) -> dict[str, Any]:
     """The payload of a task. Only its actor knows the allowed fields. A dotted key sets a field of a nested object."""
     payload: dict[str, Any] = {}

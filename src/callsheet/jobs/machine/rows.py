@@ -44,6 +44,7 @@ class JobRow(NamedTuple):
     step_id: UUID | None
     parent_candidate_id: UUID | None
     client_reference: str | None
+    metadata: Mapping[str, str] | None
     lease_seconds: int
     run_limit_seconds: int
     event_seq: int
@@ -169,6 +170,8 @@ class EventOfUser(NamedTuple):
     reason: str | None
     data: Any
     at: datetime | None
+    client_reference: str | None
+    metadata: Mapping[str, str] | None
 
 
 class EventOfJob(NamedTuple):
@@ -189,6 +192,8 @@ class EventOfJob(NamedTuple):
     reason: str | None
     data: Any
     at: datetime | None
+    client_reference: str | None
+    metadata: Mapping[str, str] | None
     percent: float | None
     message: str | None
     elapsed_ms: int | None

@@ -64,6 +64,16 @@ async def with_outcomes(
     return page, len(page) < len(rows)
 
 
+async def described(connection: Connection, tenant_id: UUID, user_id: UUID, job: Job) -> Job:
+    """The user's job with its title, prompt and sent payload; old jobs may have no description."""
+    row = await SQL["description_of_job"].row(
+        connection, DescriptionRow, tenant_id=tenant_id, user_id=user_id, job_id=job.id
+    )
+    if row is None:
+        return job
+    return job.model_copy(update={"title": row.title, "prompt": row.prompt, "input_payload": row.sent})
+
+
 class JobReader:
     """A user's own jobs: a job of another user is not found (G6)."""
 
@@ -77,15 +87,10 @@ class JobReader:
         return job
 
     async def described(self, principal: Principal, job: Job) -> Job:
-        """The principal's own job with its title, prompt and sent payload; old jobs may have no description."""
+        """The principal's own job with its title, prompt and sent payload."""
         pool = await self.pool(principal)
         async with pool.connection() as connection:
-            row = await SQL["description_of_job"].row(
-                connection, DescriptionRow, tenant_id=principal.tenant_id, user_id=principal.user_id, job_id=job.id
-            )
-        if row is None:
-            return job
-        return job.model_copy(update={"title": row.title, "prompt": row.prompt, "input_payload": row.sent})
+            return await described(connection, principal.tenant_id, principal.user_id, job)
 
     async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
         """The payload of a job. The caller must have checked that the job belongs to the principal."""

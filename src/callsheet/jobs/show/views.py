@@ -8,7 +8,7 @@ from typing import Any
 
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
-from callsheet.jobs.machine.rows import EventColumns, JobRow, OutcomeRow, WholeJob
+from callsheet.jobs.machine.rows import EventColumns, EventOfJob, EventOfUser, JobRow, OutcomeRow, WholeJob
 from callsheet.plumbing.database.sql import copied
 from callsheet.wire.base import Page
 from callsheet.wire.job_errors import reported_message
@@ -102,3 +102,8 @@ def event_view(row: EventColumns) -> JobEvent:
         data=row.data,
         at=row.at,
     )
+
+
+def streamed_view(row: EventOfJob | EventOfUser) -> JobEvent:
+    """The event with what its client calls the job: a client of a stream then needs no other request to know it."""
+    return event_view(row).model_copy(update=copied(("client_reference", "metadata"), row))

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from callsheet.jobs.lease.progress import ProgressRow, Watch
 from callsheet.jobs.machine.rows import EventOfJob, EventOfUser
-from callsheet.jobs.show.views import event_view
+from callsheet.jobs.show.views import streamed_view
 from callsheet.jobs.stream.positions import START, Position
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection, statements
@@ -178,7 +178,7 @@ class Feeds:
             first = rows[0]
             if first.is_known is False:
                 return News(reset=FeedReset(START))
-            lines = [FeedEvent(row.seq, event_view(row)) for row in rows if row.seq is not None]
+            lines = [FeedEvent(row.seq, streamed_view(row)) for row in rows if row.seq is not None]
             last = lines[-1].number if lines else position.number
             latest: Sequence[Latest] = ()
             progress = _progress_of(job_id, first)
@@ -219,7 +219,7 @@ class Feeds:
                     return News(reset=FeedReset(await end_of_stream(connection, tenant_id, user_id)))
                 latest = await watch.news_of_user(connection, user_id)
             wallet, shown = shown, wallet_after(shown, rows[0])
-            lines = [FeedEvent(row.user_seq, event_view(row)) for row in rows if row.user_seq is not None]
+            lines = [FeedEvent(row.user_seq, streamed_view(row)) for row in rows if row.user_seq is not None]
             return News(lines, latest if shown == wallet else [shown, *latest])
 
         return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on, watched)

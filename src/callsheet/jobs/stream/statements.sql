@@ -5,12 +5,12 @@
 -- all readers that were woken together. A reader gets one row per event, or one row without an event. `is_known`: the
 -- event at the position of the reader still exists.
 SELECT wanted.place, job.status, job.event_seq, job.is_known, event.job_id, event.seq, event.event, event.from_status,
-    event.to_status, event.actor, event.reason, event.data, event.at, progress.percent, progress.message,
-    progress.elapsed_ms, progress.node_id, progress.updated_at, progress.preview_at
+    event.to_status, event.actor, event.reason, event.data, event.at, job.client_reference, job.metadata,
+    progress.percent, progress.message, progress.elapsed_ms, progress.node_id, progress.updated_at, progress.preview_at
 FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :numbers::bigint[], :times::timestamptz[]) WITH ORDINALITY
     AS wanted (tenant_id, wanted_job, number, at, place)
 LEFT JOIN LATERAL (
-    SELECT status, event_seq, charge_cycle, lease_seq,
+    SELECT status, event_seq, charge_cycle, lease_seq, client_reference, metadata,
         CASE WHEN wanted.at IS NULL THEN event_seq >= wanted.number
             ELSE EXISTS (
                 SELECT FROM job_events
@@ -43,7 +43,8 @@ WITH event AS MATERIALIZED (
     ORDER BY user_seq LIMIT :limit
 )
 SELECT wallet.balance, wallet.held, wallet.is_known, event.job_id, event.seq, event.user_seq, event.event,
-    event.from_status, event.to_status, event.actor, event.reason, event.data, event.at
+    event.from_status, event.to_status, event.actor, event.reason, event.data, event.at, job.client_reference,
+    job.metadata
 FROM (
     SELECT
         coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
@@ -55,6 +56,10 @@ FROM (
                 WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq = :after AND at = :at)
         END AS is_known
 ) wallet LEFT JOIN event ON true
+LEFT JOIN LATERAL (
+    SELECT client_reference, metadata FROM ai_jobs
+    WHERE tenant_id = :tenant_id AND id = event.job_id LIMIT 1
+) job ON true
 ORDER BY event.user_seq
 
 -- name: end_of_user_stream

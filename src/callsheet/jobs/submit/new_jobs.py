@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from callsheet.dispatch.facts import QueueEntry
-from callsheet.jobs.show.descriptions import JobDescription
+from callsheet.jobs.show.descriptions import MAX_TITLE_LENGTH, JobDescription
 from callsheet.jobs.submit.active_limits import CountedAs, counted_as
 from callsheet.jobs.submit.request_fields import fields_of, hash_of
 from callsheet.plumbing.database.sql import AsJson, copied, names_of
@@ -90,6 +90,7 @@ class NewJob:
     request: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
     client_reference: str | None = None
+    metadata: Mapping[str, str] | None = None
     task: NewTask | None = None
     slot: Slot | None = None
     # The texts that lists show. None: lists show the kind, and search does not find the job.
@@ -134,8 +135,12 @@ class AcceptedJob:
 
     def view(self, status: JobStatus) -> Job:
         new, slot = self.new, self.new.slot
+        described = new.description
         return Job(
             **copied(_SHOWN_OF_NEW, new),
+            title=described.title[:MAX_TITLE_LENGTH] if described else None,
+            prompt=described.prompt if described else None,
+            input_payload=None if new.sent is None else dict(new.sent),
             id=self.job_id,
             status=status,
             charge_cycle=FIRST_CYCLE,

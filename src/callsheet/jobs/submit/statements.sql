@@ -4,7 +4,7 @@
 tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
 lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash,
 request_fields, actor, queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium,
-client_reference
+client_reference, metadata
 
 -- part: runs_reservation
 -- PostgreSQL runs a CTE that only calls functions if the statement reads it.

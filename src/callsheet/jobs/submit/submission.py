@@ -19,6 +19,7 @@ from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.machine.rows import WholeJob
+from callsheet.jobs.show.reader import described
 from callsheet.jobs.show.views import job_view
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
 from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job
@@ -258,11 +259,12 @@ class Submission:
             row = await MACHINE_SQL["find_by_idempotency_key"].row(
                 connection, WholeJob, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
             )
-        if row is None:
+            job = None if row is None else await described(connection, tenant_id, user_id, job_view(row))
+        if row is None or job is None:
             return None
         if row.request_hash != hash_of(request):
             await self._require_same(pool, row, request)
-        return SubmittedJob(job_view(row), replayed=True)
+        return SubmittedJob(job, replayed=True)
 
     async def _require_same(self, pool: Database, earlier: WholeJob, request: Mapping[str, Any]) -> None:
         """Refuses a request that differs from the earlier one in more than the ids of files with equal bytes: a client

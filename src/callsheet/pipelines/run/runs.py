@@ -127,7 +127,10 @@ class Runs:
                 request_fields=key.request_fields,
                 row_bytes=ROW_BYTES,
                 **request.model_dump(
-                    include={"name", "prompt", "variables", "max_children", "target_leaves", "concurrency", "budget"}
+                    include={
+                        *("name", "prompt", "variables", "max_children", "target_leaves", "concurrency", "budget"),
+                        *("client_reference", "metadata"),
+                    }
                 ),
             )
             if row is None:

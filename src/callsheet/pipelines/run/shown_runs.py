@@ -19,6 +19,7 @@ from callsheet.wire.errors import (
 )
 from callsheet.wire.pipelines.pipelines import (
     Run,
+    RunFilter,
     RunReason,
     RunStatus,
     RunSummary,
@@ -81,12 +82,12 @@ class ShownRuns:
         return Page(items=nodes, next_cursor=str(nodes[-1].number) if len(found) > limit else None)
 
     async def list(
-        self, principal: Principal, pipeline: str | None, status: RunStatus | None, before: UUID | None, limit: int
+        self, principal: Principal, pipeline: str | None, wanted: RunFilter, before: UUID | None, limit: int
     ) -> Page[RunSummary]:
         names: dict[str, Any] = {
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,
-            "status": status.value if status else None,
+            **wanted.columns,
             "before": before,
             "limit": limit + 1,
         }

@@ -64,15 +64,17 @@ SELECT id FROM pipelines WHERE tenant_id = :tenant_id AND id = :id FOR KEY SHARE
 -- part: run_columns
 tenant_id, id, pipeline_id, pipeline_version, name, status, reason, reason_detail, strategy, target_folder, prompt,
 variables, seed, max_children, target_leaves, concurrency, budget, spent, draws, candidates, base_failures,
-dead_branches, idempotency_key, request_hash, request_fields, created_at, updated_at, ended_at
+dead_branches, idempotency_key, request_hash, request_fields, client_reference, metadata, created_at,
+updated_at, ended_at
 
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
     variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash,
-    request_fields, counted_bytes)
+    request_fields, client_reference, metadata, counted_bytes)
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
     :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash,
-    :request_fields, :row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0))
+    :request_fields, :client_reference, :metadata,
+    :row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0))
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING {run_columns}
 
@@ -114,6 +116,8 @@ SELECT {run_columns} FROM pipeline_runs
 WHERE user_id = :user_id AND tenant_id = :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+  AND (:client_reference::text IS NULL OR client_reference = :client_reference)
+  AND (:metadata::jsonb IS NULL OR metadata @> :metadata)
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_runs_of_pipeline
@@ -121,6 +125,8 @@ SELECT {run_columns} FROM pipeline_runs
 WHERE pipeline_id = :pipeline_id AND tenant_id = :tenant_id AND user_id = :user_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
+  AND (:client_reference::text IS NULL OR client_reference = :client_reference)
+  AND (:metadata::jsonb IS NULL OR metadata @> :metadata)
 ORDER BY id DESC LIMIT :limit
 
 -- name: change_run

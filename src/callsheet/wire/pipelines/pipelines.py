@@ -7,9 +7,21 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from callsheet.wire.base import WHOLE, Document, KeyedRequest, Line, ResponseModel, Switch, UserRequest
+from callsheet.wire.base import (
+    METADATA,
+    WHOLE,
+    Document,
+    KeyedRequest,
+    Line,
+    Metadata,
+    MetadataPair,
+    ResponseModel,
+    Switch,
+    UserRequest,
+    metadata_of,
+)
 from callsheet.wire.catalog import Paragraph, PropertyValue, Values
 from callsheet.wire.forms import PropertyKey, Slug, WorkflowSlug
 from callsheet.wire.media import File
@@ -201,6 +213,29 @@ class CreateRun(KeyedRequest):
     concurrency: Annotated[int, Field(ge=1, le=1000), WHOLE] | None = Field(
         None, description="Largest number of concurrent jobs. Default and maximum: pipelines.jobs_per_run."
     )
+    client_reference: Line | None = Field(None, description="What you call the run. Lists can be filtered by it.")
+    metadata: Metadata | None = Field(None, description=METADATA)
+
+
+class RunFilter(BaseModel):
+    """The filter of lists of runs. Fields of other names are ignored: they may be other parts of the query."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: RunStatus | None = Field(None, description="Only runs of this status.")
+    client_reference: Line | None = Field(
+        None, description="Only runs that were started with this reference.", examples=["order-1001"]
+    )
+    metadata: list[MetadataPair] = Field(
+        [],
+        max_length=20,
+        description="Only runs whose metadata has this value: `KEY:VALUE`. It can be repeated.",
+        examples=[["color:red"]],
+    )
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {**self.model_dump(mode="json"), "metadata": metadata_of(self.metadata)}
 
 
 class UpdateRun(UserRequest):
@@ -249,6 +284,8 @@ class RunSummary(ResponseModel):
         description="Number of active candidates of the last step, counted up to `target_leaves` and up to 10,000."
     )
     idempotency_key: str | None = Field(None, description="The idempotency key of the request that started the run.")
+    client_reference: str | None = Field(None, description="What its client calls the run.")
+    metadata: dict[str, str] | None = Field(None, description="Texts of its client, by key.")
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None = None

@@ -25,6 +25,7 @@ CREATE TABLE ai_jobs (
     error                   jsonb,
     idempotency_key         text,
     client_reference        text,
+    metadata                jsonb,
     request_hash            bytea,
     request_fields          jsonb,
     created_at              timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -68,6 +69,8 @@ CREATE TABLE ai_jobs (
     CONSTRAINT queue_name_is_valid CHECK (queue_name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
     CONSTRAINT workflow_run_id_is_not_empty CHECK (workflow_run_id <> ''),
     CONSTRAINT client_reference_is_a_line CHECK (client_reference ~ '^[^\x01-\x1f\x7f]{1,200}$'),
+    CONSTRAINT metadata_is_a_small_object CHECK (
+        jsonb_typeof(metadata) = 'object' AND octet_length(metadata::text) <= 8192),
     CONSTRAINT refund_on_cancel_is_known CHECK (refund_on_cancel IN ('all', 'unspent')),
     CONSTRAINT key_has_its_request CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)),
     CONSTRAINT fields_need_a_request CHECK (request_fields IS NULL OR request_hash IS NOT NULL),
@@ -101,6 +104,7 @@ COMMENT ON COLUMN ai_jobs.request_hash IS
 COMMENT ON COLUMN ai_jobs.request_fields IS
     'A short hash of each field of that request, to say which fields of another request differ. Ids are not hashed.';
 COMMENT ON COLUMN ai_jobs.client_reference IS 'What the client calls the job, for example the number of an order.';
+COMMENT ON COLUMN ai_jobs.metadata IS 'Texts of the client, by key.';
 COMMENT ON COLUMN ai_jobs.submitted_at IS 'Start of the charge cycle.';
 COMMENT ON COLUMN ai_jobs.effect_id IS 'The effect, in central. NULL: a task, or a job of a workflow.';
 COMMENT ON COLUMN ai_jobs.video_id IS 'The video that the job works on.';

@@ -138,6 +138,8 @@ CREATE TABLE pipeline_runs (
     idempotency_key   text,
     request_hash      bytea,
     request_fields    jsonb,
+    client_reference  text,
+    metadata          jsonb,
     active_bases      integer NOT NULL DEFAULT 0,
     strikes           integer NOT NULL DEFAULT 3,
     deleted_at        timestamptz,
@@ -171,6 +173,9 @@ CREATE TABLE pipeline_runs (
     CONSTRAINT strikes_are_positive CHECK (strikes > 0),
     CONSTRAINT ended_means_a_time CHECK ((status IN ('completed', 'canceled')) = (ended_at IS NOT NULL)),
     CONSTRAINT idempotency_key_is_not_empty CHECK (idempotency_key <> ''),
+    CONSTRAINT client_reference_is_a_line CHECK (client_reference ~ '^[^\x01-\x1f\x7f]{1,200}$'),
+    CONSTRAINT metadata_is_a_small_object CHECK (
+        jsonb_typeof(metadata) = 'object' AND octet_length(metadata::text) <= 8192),
     CONSTRAINT run_key_has_its_request CHECK ((idempotency_key IS NULL) = (request_hash IS NULL)),
     CONSTRAINT fields_need_a_request CHECK (request_fields IS NULL OR request_hash IS NOT NULL),
     CONSTRAINT only_ended_runs_are_deleted CHECK (deleted_at IS NULL OR ended_at IS NOT NULL)
@@ -191,6 +196,8 @@ COMMENT ON COLUMN pipeline_runs.dead_branches IS
     'Branches that were given up without a child since a job last made something from a parent. Without this, a step '
     'that always fails would spend the whole budget on new bases.';
 COMMENT ON COLUMN pipeline_runs.due_at IS 'When the loop continues the run. The longest due run comes first.';
+COMMENT ON COLUMN pipeline_runs.client_reference IS 'What the client calls the run, for example the number of an order.';
+COMMENT ON COLUMN pipeline_runs.metadata IS 'Texts of the client, by key.';
 COMMENT ON COLUMN pipeline_runs.request_fields IS
     'A short hash of each field of that request, to say which fields of another request differ. Ids are not hashed.';
 COMMENT ON COLUMN pipeline_runs.request_hash IS
