@@ -21,7 +21,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.identity import Role
 from tests.support.http.accounts import People, Person
-from tests.support.http.catalog_api import GRAPH, MP4, PNG, PRIMARY, PROMPT, CatalogApi
+from tests.support.http.catalog_api import GRAPH, MP4, PNG, PRIMARY, PROMPT, SEED, CatalogApi, workflow
 from tests.support.http.responses import assert_refused
 from tests.support.http.scripted_worker import ScriptedWorker, described
 
@@ -67,6 +67,26 @@ async def test_an_effect_on_a_video_becomes_a_job_with_all_inputs_of_its_worker(
             plane, client, People(plane.rooms.identity.accounts, plane.rooms.identity.keys)
         )
         await check_everything_is_there(catalog_api, plane, await catalog_api.person(pool))
+
+
+async def test_the_same_request_twice_has_two_seeds_and_a_sent_seed_is_used(
+    plane: ControlPlane, catalog_api: CatalogApi, ann: Person
+) -> None:
+    seed = SEED | {"user_configurable": True}
+    properties = [seed if each["key"] == "seed" else each for each in workflow(catalog_api.asset)["properties"]]
+    effect = await catalog_api.effect((await catalog_api.workflow(properties=properties))["slug"])
+    file_id = await catalog_api.file(ann)
+    first = await catalog_api.submit(ann, effect, input_file_id=file_id, idempotency_key="once")
+    second = await catalog_api.submit(ann, effect, input_file_id=file_id)
+    drawn = [job["input_payload"]["seed"] for job in (first, second)]
+    assert drawn[0] != drawn[1]
+    # A repeated request is the same job, although its seed was drawn.
+    again = (await catalog_api.try_submit(ann, effect, input_file_id=file_id, idempotency_key="once")).json()
+    assert (again["id"], again["input_payload"]) == (first["id"], first["input_payload"])
+    same = await catalog_api.submit(ann, effect, input_file_id=file_id, input_payload=first["input_payload"])
+    assert same["input_payload"] == first["input_payload"]
+    graphs = [(await leased(plane, effect)).payload["workflow"] for _ in range(3)]
+    assert [graph["5"]["inputs"]["seed"] for graph in graphs] == [*drawn, drawn[0]]
 
 
 async def check_everything_is_there(catalog_api: CatalogApi, plane: ControlPlane, person_in_each_pool: Person) -> None:

@@ -12,6 +12,7 @@ from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolv
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
+from callsheet.effects.seeds import with_seeds
 from callsheet.identity.access.principal import Owner, Principal
 from callsheet.identity.accounts.quotas import check_payload
 from callsheet.jobs.show.descriptions import JobDescription, medium_of
@@ -71,7 +72,11 @@ class EffectJobs:
         return prepared
 
     async def build(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe) -> NewJob:
-        resolved = resolve(recipe, wanted.input_payload)
+        given: Mapping[str, Any] = wanted.input_payload
+        # A test run repeats the values of its workflow.
+        if isinstance(wanted, SubmitEffectJob):
+            given = with_seeds(recipe, given)
+        resolved = resolve(recipe, given)
         primary, files = await self._inputs(principal, wanted, recipe, resolved)
         payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
         return NewJob(
@@ -91,8 +96,8 @@ class EffectJobs:
             effect_id=recipe.effect_id,
             video_id=wanted.video_id,
             input_file_ids=input_order(primary, files),
-            description=described(recipe, wanted.input_payload, primary, files),
-            sent=wanted.input_payload,
+            description=described(recipe, given, primary, files),
+            sent=given,
             actor=f"user:{principal.user_id}",
         )
 

@@ -175,7 +175,9 @@ class SubmitEffectJob(JobRequest):
         None, description="A file of yours that the effect is applied to, instead of a video."
     )
     input_payload: Values = Field(
-        default_factory=dict, description="Values of the properties that you may set, by key. For a file, send its id."
+        default_factory=dict,
+        description="Values of the properties that you may set, by key. For a file, send its id. A seed that you leave "
+        "out is random; the job has the seed that was used.",
     )
     priority: Annotated[
         int,

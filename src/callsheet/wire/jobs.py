@@ -146,7 +146,8 @@ class Job(MediaPreviews):
     )
     input_payload: dict[str, Any] | None = Field(
         None,
-        description="The values that were sent for an effect, to fill a form with. Only in the response for one job.",
+        description="The values that were sent for an effect, to fill a form with, and each seed that was drawn "
+        "because it was left out: the same values make the same result. Only in the response for one job.",
     )
     result: dict[str, Any] | None = None
     inputs: list[JobInput] = Field(
