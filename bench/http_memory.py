@@ -144,10 +144,10 @@ async def run(seconds: float, requests: int = REQUESTS) -> list[Result]:
     async with open_product() as product:
         await product.offer("small", TRIVIAL)
         file_id = await product.upload(image(0))
-        job = await product.client.submit("small", {}, input_file_id=file_id)
+        job = await product.client.submit("small", file=file_id)
         port = product.admin.base_url.port
         assert port is not None
-        mixture = Mixture(product.key, file_id, str(job.id))
+        mixture = Mixture(product.key, str(file_id), str(job.id))
         statuses: dict[int, int] = {}
         first = round(requests * FIRST_SHARE)
         await _send_all(port, mixture, first, statuses)

@@ -123,8 +123,8 @@ async def _ask(product: RunningProduct, jobs: int, ask_seconds: float) -> None:
     """One after the other: the next job is started when a check finds that the previous one has ended."""
     file = await product.upload(image(1))
     for _ in range(jobs):
-        job = await product.client.submit(FIX, {}, input_file_id=file)
-        while (found := await product.client.job(job.id)).status is not JobStatus.COMPLETED:
+        job = await product.client.submit(FIX, file=file)
+        while (found := await job.refresh()).status is not JobStatus.COMPLETED:
             if found.status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.EXPIRED):
                 raise RuntimeError(f"a job has {found.status.value}: {found.error}")
             await asyncio.sleep(ask_seconds)

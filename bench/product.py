@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 from PIL import Image
@@ -20,7 +21,7 @@ from PIL import Image
 from bench.http_me import HOST
 from bench.installation import TOKENS, unread_logs
 from bench.processes import ROOT, START_SECONDS, Command, callsheet_command, environment, fresh_home, serving, stop
-from callsheet.cli.shared.client import Client
+from callsheet.client import AsyncCallsheet, AsyncJobHandle
 from callsheet.identity.access.keys import Keys
 from callsheet.identity.access.passwords import Passwords
 from callsheet.identity.accounts.accounts import Accounts
@@ -30,7 +31,6 @@ from callsheet.plumbing.http.server import free_address
 from callsheet.settings import SHORT_NAMES, QuotaSettings, load_settings
 from callsheet.wallet.ledger import credit
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role
-from callsheet.wire.jobs import Job, JobStatus
 
 FLEET_SECRET = "the-secret-of-a-bench-fleet"
 INPUT = "__INPUT_PATH__"
@@ -70,7 +70,7 @@ class RunningProduct:
     # The process of the control plane, and the API key of the user.
     pid: int
     key: str
-    client: Client
+    client: AsyncCallsheet
     admin: httpx.AsyncClient
     command: Command
 
@@ -91,20 +91,13 @@ class RunningProduct:
             response = await self.admin.post(f"/api/admin/{path}", json=body)
             response.raise_for_status()
 
-    async def upload(self, content: bytes) -> str:
+    async def upload(self, content: bytes) -> UUID:
         """The id of a file that jobs may use."""
-        path = self.home.parent / "input.png"
-        path.write_bytes(content)
-        return str((await self.client.upload(path, lambda sent: None)).id)
+        return (await self.client.upload(content, "input.png")).id
 
-    async def ended(self, job: Job) -> Job:
-        """Waits as `callsheet submit --watch` does."""
-        async for _ in self.client.events(job.id):
-            pass
-        found = await self.client.job(job.id)
-        if found.status is not JobStatus.COMPLETED:
-            raise RuntimeError(f"a job has {found.status.value}: {found.error}")
-        return found
+    async def ended(self, job: AsyncJobHandle) -> None:
+        """Waits with a stream, as `callsheet submit --watch` does."""
+        await job.wait()
 
     @asynccontextmanager
     async def agent(self, workflow: str, engine: str, **settings: str) -> AsyncIterator[int]:
@@ -156,7 +149,7 @@ async def open_product(
             settings["CALLSHEET_SERVER__PUBLIC_URL"] = public_url
         plane = await undo.enter_async_context(serving(home, port, settings, command))
         url = f"http://{HOST}:{port}"
-        client = await undo.enter_async_context(Client(url, key))
+        client = await undo.enter_async_context(AsyncCallsheet(url, key))
         headers = {"authorization": f"Bearer {key}"}
         admin = await undo.enter_async_context(
             httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60)

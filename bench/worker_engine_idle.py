@@ -117,7 +117,7 @@ async def _batch(
     """All jobs are queued before the first one is leased. Each has its own image."""
     async with asyncio.timeout(BATCH_SECONDS):
         files = [await product.upload(image(uuid.uuid4().int)) for _ in range(jobs)]
-        submitted = [await product.client.submit(effect, {}, input_file_id=file) for file in files]
+        submitted = [await product.client.submit(effect, file=file) for file in files]
         if work is not None:
             await work(jobs)
         await asyncio.gather(*(product.ended(job) for job in submitted))

@@ -118,7 +118,7 @@ async def _through(
     """
     jobs = jobs_each * len(engines)
     files = [await product.upload(image(uuid.uuid4().int)) for _ in range(jobs)]
-    submitted = [await product.client.submit(EFFECT, {}, input_file_id=file) for file in files]
+    submitted = [await product.client.submit(EFFECT, file=file) for file in files]
     for watch in watches:
         watch.spans.clear()
     async with (

@@ -45,7 +45,7 @@ async def run(
             many = peak_mb(pid)
             forget_peak(pid)
             async with asyncio.timeout(LARGE_SECONDS):
-                await product.ended(await product.client.submit(LARGE, {}))
+                await product.ended(await product.client.submit(LARGE))
             large = peak_mb(pid)
     third = max(1, len(samples) // 3)
     first, last = statistics.median(samples[:third]), statistics.median(samples[-third:])
@@ -71,7 +71,7 @@ async def _small_jobs(product: RunningProduct, pid: int, jobs: int) -> list[floa
     async def keep_submitting(count: int) -> None:
         for _ in range(count):
             async with asyncio.timeout(JOB_SECONDS):
-                await product.ended(await product.client.submit(SMALL, {}, input_file_id=file))
+                await product.ended(await product.client.submit(SMALL, file=file))
             samples.append(resident_mb(pid))
 
     shares = [jobs // QUEUED + (number < jobs % QUEUED) for number in range(QUEUED)]

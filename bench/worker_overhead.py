@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
@@ -106,17 +107,17 @@ async def _turn(product: RunningProduct, direct: DirectClient, effect: str, numb
     content, put_ms = None, 0.0
     if effect == EFFECT:
         content = image(number)
-        given["input_file_id"], put_ms = await _upload(product, content)
+        given["file"], put_ms = await _upload(product, content)
     turns.direct.append(await direct.run(content))
     started = time.perf_counter()
-    job = await product.client.submit(effect, {}, **given)
+    job = await product.client.submit(effect, **given)
     times = {"submitted": time.perf_counter()}
-    async with aclosing(product.client.events(job.id)) as events:
+    async with aclosing(job.stream()) as events:
         async for event in events:
             if isinstance(event, JobEvent) and event.to_status is not None:
                 times[event.to_status.value] = time.perf_counter()
     turns.ours.append(1000 * (times["completed"] - started))
-    turns.transfers.append(put_ms + await _fetch_ms(direct.http, await product.client.job(job.id)))
+    turns.transfers.append(put_ms + await _fetch_ms(direct.http, await job.refresh()))
     _note_steps(turns, started, times)
 
 
@@ -127,16 +128,16 @@ def _note_steps(turns: Turns, started: float, times: Mapping[str, float]) -> Non
         before = times.get(until, before)
 
 
-async def _upload(product: RunningProduct, content: bytes) -> tuple[str, float]:
+async def _upload(product: RunningProduct, content: bytes) -> tuple[UUID, float]:
     """The id of an input, and the time that its upload to storage took."""
     body = {"name": "picture.png", "mime_type": "image/png", "size": len(content)}
     response = await product.admin.post("/api/videos/uploads", json=body)
     created = CreatedUpload.model_validate_json(response.raise_for_status().content)
     started = time.perf_counter()
-    await product.client.put(created.upload, content)
+    await product.client._calls.transfers.put(created.upload, content, len(content))
     elapsed = 1000 * (time.perf_counter() - started)
     (await product.admin.post(f"/api/videos/uploads/{created.file.id}/confirm")).raise_for_status()
-    return str(created.file.id), elapsed
+    return created.file.id, elapsed
 
 
 async def _fetch_ms(http: httpx.AsyncClient, job: Job) -> float:

@@ -51,7 +51,7 @@ async def trace() -> Entered:
             await product.offer(EFFECT, GRAPH)
             file = await product.upload(image(1))
             async with product.agent(EFFECT, engine):
-                await product.ended(await product.client.submit(EFFECT, {}, input_file_id=file))
+                await product.ended(await product.client.submit(EFFECT, file=file))
         return read_record(record.read_text(encoding="utf-8"))
 
 

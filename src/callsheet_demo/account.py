@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from callsheet.cli.shared.client import Client
 from callsheet.cli.shared.login import Login, read_demo_login, read_demo_password, write_demo_login, write_demo_password
+from callsheet.client import AsyncCallsheet
 from callsheet.identity.access.passwords import password_fits
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role, User
@@ -76,6 +76,7 @@ async def _opens(url: str, key: str) -> bool:
         return response.status_code == httpx.codes.OK and response.json()["email"] == DEMO_EMAIL
 
 
-async def fill_wallet(client: Client, user: User) -> None:
+async def fill_wallet(client: AsyncCallsheet, user: User) -> None:
     if (await client.wallet()).balance < FEW_TOKENS:
-        await client.credit(user.id, Credit(amount=TOKENS, provider_transaction_id=f"demo-{uuid.uuid4()}"))
+        credit = Credit(amount=TOKENS, provider_transaction_id=f"demo-{uuid.uuid4()}")
+        await client.request("POST", f"/api/admin/users/{user.id}/credits", credit.model_dump())

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import httpx
+
+from callsheet.toolbox.http.certificates import certificates
 from callsheet.wire.catalog import CreateAsset, CreateWorkflow, UpdateWorkflow
 from callsheet.wire.effects import CreateEffect, UpdateEffect
 from callsheet.wire.errors import NotFound
@@ -14,7 +17,6 @@ from callsheet.wire.fleet import ChangeWorkflowsRequest, CreateFleetRequest
 
 if TYPE_CHECKING:
     from callsheet.app.control_plane import ControlPlane
-    from callsheet.cli.shared.client import Client
 
 FLEET = "demo"
 STAGE = "production"
@@ -290,12 +292,12 @@ RECIPES: tuple[DemoRecipe, ...] = (
 )
 
 
-async def seed_catalog(plane: ControlPlane, client: Client) -> list[str]:
+async def seed_catalog(plane: ControlPlane) -> list[str]:
     """Writes missing objects and updates the demo's own workflows. Other objects that people changed stay. Returns
     the slugs of the effects.
     """
     for recipe in RECIPES:
-        await _seed_workflow(plane, client, recipe)
+        await _seed_workflow(plane, recipe)
         for effect in recipe.effects:
             try:
                 found = await plane.rooms.catalog.effects.get(effect.slug)
@@ -308,16 +310,16 @@ async def seed_catalog(plane: ControlPlane, client: Client) -> list[str]:
     return [effect.slug for recipe in RECIPES for effect in recipe.effects]
 
 
-async def _seed_workflow(plane: ControlPlane, client: Client, recipe: DemoRecipe) -> None:
+async def _seed_workflow(plane: ControlPlane, recipe: DemoRecipe) -> None:
     try:
         found = await plane.rooms.catalog.workflows.get(recipe.slug)
     except NotFound:
-        logo = await _upload_logo(plane, client) if recipe.needs_logo else None
+        logo = await _upload_logo(plane) if recipe.needs_logo else None
         await plane.rooms.catalog.workflows.create(recipe.request(logo), OPERATOR)
         return
     logo = next((str(each.default) for each in found.properties if each.placeholder == LOGO and each.default), None)
     if recipe.needs_logo and logo is None:
-        logo = await _upload_logo(plane, client)
+        logo = await _upload_logo(plane)
     wanted = recipe.request(logo)
     if (found.graph, found.properties) != (wanted.graph, wanted.properties):
         update = UpdateWorkflow(graph=wanted.graph, properties=wanted.properties)
@@ -337,7 +339,7 @@ async def _seed_fleet(plane: ControlPlane) -> None:
         await plane.rooms.fleet.fleets.change_workflows(fleet.id, ChangeWorkflowsRequest(add=missing), OPERATOR)
 
 
-async def _upload_logo(plane: ControlPlane, client: Client) -> str:
+async def _upload_logo(plane: ControlPlane) -> str:
     content = draw_logo()
     request = CreateAsset(
         name="callsheet.png",
@@ -346,7 +348,9 @@ async def _upload_logo(plane: ControlPlane, client: Client) -> str:
         sha256=hashlib.sha256(content).hexdigest(),
     )
     created = await plane.rooms.catalog.assets.create(request, OPERATOR)
-    await client.put(created.upload, content)
+    async with httpx.AsyncClient(trust_env=False, verify=certificates()) as http:
+        stored = await http.put(created.upload.url, content=content, headers=created.upload.headers)
+    stored.raise_for_status()
     await plane.rooms.catalog.assets.confirm(created.asset.id, OPERATOR)
     return str(created.asset.id)
 

@@ -20,11 +20,12 @@ import httpx
 import typer
 
 from callsheet.cli.installation.serve import settle_memory, stop_requested
-from callsheet.cli.shared.client import Client, ServerRefusal
 from callsheet.cli.shared.console import err, print_json
 from callsheet.cli.shared.display import JobDisplay
+from callsheet.cli.shared.operations_client import CommandClient
 from callsheet.cli.shared.pipeline_client import PipelineClient
 from callsheet.cli.shared.sending import fetch_all, find_effect, follow, send
+from callsheet.client import AsyncJobHandle
 from callsheet.identity.access.one_time_links import PAGE
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError, how_to_install
@@ -32,7 +33,7 @@ from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.private_files import make_private
 from callsheet.web.files import STATIC, read_files
 from callsheet.wire.errors import NotFound, TooManyActiveJobs
-from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.jobs import JobStatus
 from callsheet_demo.account import DEMO_EMAIL, DEMO_TENANT, fill_wallet, remembered_login, seed_account
 from callsheet_demo.catalog import FLEET, OPERATOR, STAGE, seed_catalog
 from callsheet_demo.command import DEMO_HOST
@@ -74,7 +75,7 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
         login = await remembered_login(plane, user)
         client = await parts.enter_async_context(PipelineClient(login.url, login.api_key))
         err.print("Starting Lightbox and a worker …", style="dim")
-        effects = await seed_catalog(plane, client)
+        effects = await seed_catalog(plane)
         await _stop_scaling(plane)
         await fill_wallet(client, user)
         await seed_pipeline(client)
@@ -256,7 +257,7 @@ async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[N
             await asyncio.gather(running, return_exceptions=True)
 
 
-async def _send_sample(client: Client, sample: Path) -> Job:
+async def _send_sample(client: CommandClient, sample: Path) -> AsyncJobHandle:
     """Submits the sample. First waits for jobs that a killed demo left, for example ten of `demo --scale`: the
     worker runs them first.
     """
@@ -264,13 +265,13 @@ async def _send_sample(client: Client, sample: Path) -> Job:
     while True:
         try:
             return await send(client, effect, sample, {})
-        except ServerRefusal as refused:
-            if refused.code != TooManyActiveJobs.code or time.monotonic() > deadline:
+        except TooManyActiveJobs:
+            if time.monotonic() > deadline:
                 raise
         await asyncio.sleep(1)
 
 
-async def _show(settings: Settings, client: Client) -> DemoResult:
+async def _show(settings: Settings, client: CommandClient) -> DemoResult:
     """Sends a clip with sound through the public API, as a user would, and checks the result."""
     from callsheet_demo.clip import compare_negative
 
@@ -278,11 +279,11 @@ async def _show(settings: Settings, client: Client) -> DemoResult:
     result = sample.with_name(f"sample-{SHOWN_EFFECT}.mp4")
     job = await _send_sample(client, sample)
     display = JobDisplay(err)
-    ended = await follow(client, job, display)
+    ended = await follow(job, display)
     if ended.status is not JobStatus.COMPLETED:
         reason = ended.error.message if ended.error is not None else "no reason was reported"
         raise OperatorError(f"The demo's job has {ended.status.value}: {reason}")
-    await fetch_all(client, ended, result, exact=True)
+    await fetch_all(job, result, exact=True)
     verdict = await asyncio.to_thread(compare_negative, sample, result)
     balance = (await client.wallet()).balance
     return DemoResult(ended, result, display.stages, asdict(verdict), balance)

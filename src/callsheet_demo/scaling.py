@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from callsheet.cli.installation.serve import settle_memory, stop_requested
-from callsheet.cli.shared.client import Client
 from callsheet.cli.shared.console import err, print_json
+from callsheet.client import AsyncCallsheet
 from callsheet.scaling.driver import ScaledFleet
 from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.policy import Policy
@@ -89,8 +89,8 @@ async def run_scaling_demo(settings: Settings, leave: bool) -> None:
         plane = await parts.enter_async_context(running_control_plane(settings))
         user, _ = await seed_account(plane)
         login = await remembered_login(plane, user)
-        client = await parts.enter_async_context(Client(login.url, login.api_key))
-        await seed_catalog(plane, client)
+        client = await parts.enter_async_context(AsyncCallsheet(login.url, login.api_key))
+        await seed_catalog(plane)
         await fill_wallet(client, user)
         fleet = await parts.enter_async_context(_scaled(plane))
         stop.is_up()
@@ -156,11 +156,11 @@ async def _unless(stop: asyncio.Event, show: asyncio.Task[list[Moment]]) -> list
         await asyncio.gather(show, stopping, return_exceptions=True)
 
 
-async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list[Moment]:
+async def _show(plane: ControlPlane, client: AsyncCallsheet, fleet: ScaledFleet) -> list[Moment]:
     """Submits the jobs and reports their progress, until they are done and the last agent has ended."""
     err.print(f"No worker runs. Submitting {JOBS} jobs …\n", style="dim")
     before = max((each.id for each in await _decisions(plane, fleet)), default=0)
-    jobs = [await client.submit(EFFECT, {"prompt": f"island number {number}"}) for number in range(JOBS)]
+    jobs = [await client.submit(EFFECT, prompt=f"island number {number}") for number in range(JOBS)]
     started, moments, shown_up_to = time.monotonic(), list[Moment](), before
     driver = plane.rooms.scaling.drivers["process"]
     while True:
@@ -176,7 +176,7 @@ async def _show(plane: ControlPlane, client: Client, fleet: ScaledFleet) -> list
         if state.driver_error is not None:
             raise OperatorError(state.driver_error)
         await asyncio.sleep(POLL_SECONDS)
-    ended = [await client.job(job.id) for job in jobs]
+    ended = [await job.refresh() for job in jobs]
     if any(job.status is not JobStatus.COMPLETED for job in ended):
         err.print(f"Not every job has completed: {', '.join(job.status.value for job in ended)}.")
         raise typer.Exit(1)

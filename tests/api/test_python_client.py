@@ -104,6 +104,7 @@ async def test_run_uploads_submits_waits_and_fetches(
     image = tmp_path / "over.png"
     image.write_bytes(PNG)
     given = {"video": clip, "overlay": image, "prompt": "a cat", "strength": 0.5, "client_reference": "order-7"}
+    given["metadata"] = {"page": "12"}
     heard: dict[str, Any] = {"on_upload": lambda done, size: sent.append((done, size)), "on_progress": seen.append}
     running = asyncio.create_task(call(callsheet.run, effect["slug"], **given, **heard))
     lease = await worker.job(wait_seconds=20)
@@ -119,7 +120,7 @@ async def test_run_uploads_submits_waits_and_fetches(
     assert seen[0].percent == 40.0
     assert (await call(callsheet.wallet)).balance == 100 - COST
     [job] = (await call(callsheet.request, "GET", "/api/ai-jobs?client_reference=order-7"))["items"]
-    assert (job["status"], job["client_reference"]) == ("completed", "order-7")
+    assert (job["status"], job["client_reference"], job["metadata"]) == ("completed", "order-7", {"page": "12"})
 
 
 async def test_a_job_is_found_again_watched_and_canceled(

@@ -18,10 +18,11 @@ from callsheet.cli.installation import database, doctor, installation_health, li
 from callsheet.cli.jobs import jobs, pipelines, runs, submit
 from callsheet.cli.shared.command_tree import PROFILE, QUIET, VERBOSE, VERSION, CommandTree, warn_of_ignored
 from callsheet.cli.shared.console import WRONG_USAGE, complain, give_up, out, wants_json
+from callsheet.cli.shared.refusals import sentence_of
 from callsheet.cli.start import INTERRUPTED
 from callsheet.toolbox.errors import OperatorError, how_to_install
 from callsheet.toolbox.logs import configure_logs
-from callsheet.wire.errors import Refusal
+from callsheet.wire.errors import CallsheetError
 from callsheet_demo import command as demo
 from callsheet_simulation import command as simulate
 from callsheet_simulation import job_export
@@ -154,8 +155,8 @@ def main() -> None:
             # The rest of the buffer fails here, where it can be reported, and not when Python ends.
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except (OperatorError, Refusal) as error:
-        complain(str(error), error)
+    except (OperatorError, CallsheetError) as error:
+        complain(sentence_of(error), error)
     except ModuleNotFoundError as error:
         if find_spec("asyncpg") is not None:
             raise

@@ -22,13 +22,13 @@ from callsheet.wire.base import Page
 from callsheet.wire.effects import Effect
 from callsheet.wire.errors import InvalidRequest, InvalidTransition
 from callsheet.wire.jobs import TERMINAL, Job, JobOutput, JobProgress, JobStatus
-from callsheet.wire.media import File
+from callsheet.wire.media import File, Video
 from callsheet.wire.wallet import Wallet
 
 # A value of a property. A path is uploaded.
 Value = bool | int | float | str | Path | File | UUID | None
-# The file that an effect works on.
-Source = Path | File | UUID
+# The file that an effect works on. A job of a video changes the status of this video.
+Source = Path | File | Video | UUID
 Heard = Callable[[JobProgress], object]
 
 URL_VARIABLE, KEY_VARIABLE = "CALLSHEET_CLIENT__URL", "CALLSHEET_CLIENT__API_KEY"
@@ -98,7 +98,7 @@ class Calls:
         body = {
             "effect_id": slug,
             "input_payload": {key: await self._value(value, counted) for key, value in values.items()},
-            "input_file_id": None if file is None else await self._value(file, counted),
+            **(await self._main(file, counted)),
             **fields,
         }
         key = idempotency_key or uuid.uuid4().hex
@@ -110,8 +110,8 @@ class Calls:
         """The file that the effect works on, which may be given by its type (`video=…`), and the values. They are
         checked before anything is uploaded.
         """
-        if file is None and not any(isinstance(value, Path | File) for value in values.values()):
-            return None, values
+        if not any(isinstance(each, Path | File) for each in (file, *values.values())):
+            return file, values
         effect = await self.effect(slug)
         known, left = {each.key for each in effect.properties}, dict(values)
         if file is None and effect.input is not None and effect.input.type not in known:
@@ -123,6 +123,11 @@ class Calls:
         if file is not None and effect.input is None:
             raise InvalidRequest.field("file", f"{slug} takes no file. Leave the file out.")
         return file, left
+
+    async def _main(self, file: Source | None, counted: Counted) -> dict[str, Any]:
+        if isinstance(file, Video):
+            return {"video_id": str(file.id)}
+        return {"input_file_id": None if file is None else await self._value(file, counted)}
 
     async def _value(self, value: Any, counted: Counted) -> Any:
         if isinstance(value, Path):

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from callsheet.client.calls import Calls, Heard, Source, Value, url_and_key
 from callsheet.client.jobs import AsyncJobHandle, AsyncResultFile, JobHandle, ResultFile
+from callsheet.client.requests import Model
 from callsheet.client.transfers import not_counted
 from callsheet.client.transport import Blocking, Counted, Looped, finished
 from callsheet.wire.effects import Effect
@@ -59,6 +60,7 @@ class Callsheet:
         values: Mapping[str, Value] | None = None,
         idempotency_key: str | None = None,
         client_reference: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         priority: int = 0,
         on_upload: Counted | None = None,
         **properties: Value,
@@ -69,7 +71,7 @@ class Callsheet:
         are properties of the effect; `values` takes properties that have the name of a parameter.
         """
         given = {**(values or {}), **properties}
-        fields = {"client_reference": client_reference, "priority": priority}
+        fields = {"client_reference": client_reference, "metadata": metadata, "priority": priority}
         return JobHandle(
             finished(self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)), self._calls
         )
@@ -82,6 +84,7 @@ class Callsheet:
         values: Mapping[str, Value] | None = None,
         idempotency_key: str | None = None,
         client_reference: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         on_upload: Counted | None = None,
         on_progress: Heard | None = None,
         timeout: float | None = None,
@@ -94,6 +97,7 @@ class Callsheet:
             values={**(values or {}), **properties},
             idempotency_key=idempotency_key,
             client_reference=client_reference,
+            metadata=metadata,
             on_upload=on_upload,
         )
         return job.wait(on_progress, timeout).file
@@ -102,10 +106,25 @@ class Callsheet:
         """A job that was submitted before."""
         return JobHandle(finished(self._calls.job(job_id)), self._calls)
 
-    def request(self, method: str, path: str, body: object = None, *, idempotency_key: str | None = None) -> Any:
-        """Sends any request of the API, and returns the JSON of its response. POST and PATCH are sent once, unless they
-        have an idempotency key.
+    def ask(
+        self,
+        model: type[Model],
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        idempotency_key: str | None = None,
+        repeat: bool | None = None,
+    ) -> Model:
+        """Sends any request of the API. The response is a model of `callsheet.wire`. POST and PATCH are sent once,
+        unless they have an idempotency key or `repeat` says that they may be sent again.
         """
+        return finished(
+            self._calls.requests.ask(model, method, path, body, idempotency_key=idempotency_key, repeat=repeat)
+        )
+
+    def request(self, method: str, path: str, body: object = None, *, idempotency_key: str | None = None) -> Any:
+        """Like `ask`, for JSON without a model."""
         return finished(self._calls.json(method, path, body, idempotency_key))
 
 
@@ -146,13 +165,14 @@ class AsyncCallsheet:
         values: Mapping[str, Value] | None = None,
         idempotency_key: str | None = None,
         client_reference: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         priority: int = 0,
         on_upload: Counted | None = None,
         **properties: Value,
     ) -> AsyncJobHandle:
         """Like `Callsheet.submit`."""
         given = {**(values or {}), **properties}
-        fields = {"client_reference": client_reference, "priority": priority}
+        fields = {"client_reference": client_reference, "metadata": metadata, "priority": priority}
         job = await self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)
         return AsyncJobHandle(job, self._calls)
 
@@ -164,6 +184,7 @@ class AsyncCallsheet:
         values: Mapping[str, Value] | None = None,
         idempotency_key: str | None = None,
         client_reference: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         on_upload: Counted | None = None,
         on_progress: Heard | None = None,
         **properties: Value,
@@ -175,6 +196,7 @@ class AsyncCallsheet:
             values={**(values or {}), **properties},
             idempotency_key=idempotency_key,
             client_reference=client_reference,
+            metadata=metadata,
             on_upload=on_upload,
         )
         return (await job.wait(on_progress)).file
@@ -182,6 +204,19 @@ class AsyncCallsheet:
     async def job(self, job_id: str | UUID) -> AsyncJobHandle:
         """A job that was submitted before."""
         return AsyncJobHandle(await self._calls.job(job_id), self._calls)
+
+    async def ask(
+        self,
+        model: type[Model],
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        idempotency_key: str | None = None,
+        repeat: bool | None = None,
+    ) -> Model:
+        """Like `Callsheet.ask`."""
+        return await self._calls.requests.ask(model, method, path, body, idempotency_key=idempotency_key, repeat=repeat)
 
     async def request(self, method: str, path: str, body: object = None, *, idempotency_key: str | None = None) -> Any:
         """Like `Callsheet.request`."""

@@ -106,7 +106,7 @@ def test_a_transfer_names_its_file_as_it_is(terminal: bool) -> None:
     written = StringIO()
     console = Console(file=written, force_terminal=terminal, width=120, markup=False)
     with transfer(console, "Uploading a[b].mp4", 100) as counted:
-        counted(100)
+        counted(100, 100)
     assert "Uploading a[b].mp4" in written.getvalue()
 
 

@@ -64,7 +64,7 @@ def show_job(job: str = JOB, admin: bool = ADMIN, url: str | None = URL, as_json
     job_id = read_job_id(job)
 
     async def ask(client: OperationsClient) -> Job:
-        return await (client.any_job(job_id) if admin else client.job(job_id))
+        return await client.any_job(job_id) if admin else (await client.job(job_id)).now
 
     found = _with_operations(url, ask)
     if as_json:

@@ -99,7 +99,7 @@ def list_runs(
 @runs.command("show")
 def show_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
     """Show the progress of a run, step by step."""
-    found = with_client(url, lambda client: client.run(run))
+    found = with_client(url, lambda client: client.find_run(run))
     print_json(found) if as_json else _print_run(found)
 
 
@@ -115,7 +115,7 @@ async def _watched(client: PipelineClient, run_id: str) -> Run:
 
     with RunDisplay(err) as display:
         while True:
-            run = await client.run(run_id)
+            run = await client.find_run(run_id)
             display.show(run)
             if not _goes_on(run):
                 return run
@@ -152,7 +152,7 @@ def export_run(
     from callsheet.cli.shared.display import transfer
 
     async def work(client: PipelineClient) -> Path:
-        target = to or Path(f"{(await client.run(run)).target_folder}.zip")
+        target = to or Path(f"{(await client.find_run(run)).target_folder}.zip")
         with transfer(err, f"Fetching {target}", None) as counted:
             await client.export(run, target, counted, everything=everything)
         return target
@@ -186,7 +186,7 @@ def delete_run(
     url: str | None = URL,
 ) -> None:
     """Delete an ended run with its candidates, their images and votes. Charges do not change."""
-    found = with_client(url, lambda client: client.run(run))
+    found = with_client(url, lambda client: client.find_run(run))
     gone = f"{counted(found.candidates, 'candidate')} with their images, previews and votes"
     if not yes:
         err.print(f"Run {found.id} ({found.name}) is deleted with {gone}.")

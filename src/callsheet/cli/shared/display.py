@@ -12,6 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from rich.table import Column
 from rich.text import Text
 
+from callsheet.client.streams import StreamItem
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
 from callsheet.wire.worker.protocol import UPLOADING
 
@@ -27,9 +28,11 @@ BAR_WIDTH = 20
 SEPARATOR = " → "
 
 
-def stage_of(event: JobEvent | JobProgress) -> Stage | None:
+def stage_of(event: StreamItem) -> Stage | None:
     if isinstance(event, JobProgress):
         return "upload" if event.message == UPLOADING else "render"
+    if not isinstance(event, JobEvent):
+        return None
     match event.to_status:
         case JobStatus.PENDING | JobStatus.QUEUED:
             return "queue"
@@ -70,7 +73,7 @@ class JobDisplay:
     def stage(self) -> Stage:
         return self._stage
 
-    def show(self, event: JobEvent | JobProgress) -> None:
+    def show(self, event: StreamItem) -> None:
         self._is_lost = False
         stage = stage_of(event)
         if stage is None:
@@ -133,13 +136,13 @@ class _Trail(TextColumn):
 
 
 @contextmanager
-def transfer(console: Console, what: str, size: int | None) -> Iterator[Callable[[int], object]]:
-    """A progress bar of bytes. The caller reports the number of bytes so far."""
+def transfer(console: Console, what: str, size: int | None) -> Iterator[Callable[[int, int], object]]:
+    """A progress bar of bytes. The caller reports the number of bytes so far, and of all."""
     if not console.is_terminal:
         console.print(what)
-        yield lambda sent: None
+        yield lambda sent, size: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(BAR_WIDTH), DownloadColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=size)
-        yield lambda sent: bar.update(task, completed=sent)
+        yield lambda sent, size: bar.update(task, completed=sent)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from os.path import isdir, isfile
@@ -12,16 +14,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import UUID
 
-from callsheet.cli.shared.client import Client, ServerRefusal, media_type
 from callsheet.cli.shared.console import err, out, print_json
 from callsheet.cli.shared.display import STAGES, TASK_STAGES, JobDisplay, transfer
 from callsheet.cli.shared.login import login_for
+from callsheet.cli.shared.operations_client import CommandClient
+from callsheet.cli.shared.refusals import sentence_of
 from callsheet.cli.shared.values import read_values, with_article
+from callsheet.client import AsyncJobHandle, AsyncResultFile
+from callsheet.client.requests import quoted
+from callsheet.client.transfers import media_type
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.file_names import named_as
 from callsheet.wire.effects import Effect
-from callsheet.wire.jobs import Job, JobOutput, JobStatus
-from callsheet.wire.media import File
+from callsheet.wire.errors import CallsheetError, InvalidRequest, NotFound
+from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.media import File, Video
 from callsheet.wire.plurals import counted
 from callsheet.wire.tasks import Task, job_id_of, response_of
 
@@ -31,13 +38,13 @@ MAX_STEM_LENGTH = 130
 EXPLAIN_SECONDS = 3.0
 
 
-def client_of(url: str | None) -> Client:
+def client_of(url: str | None) -> CommandClient:
     login = login_for(url)
-    return Client(login.url, login.api_key)
+    return CommandClient(login.url, login.api_key)
 
 
 async def submit_file(
-    client: Client,
+    client: CommandClient,
     slug: str,
     file: Path | None,
     values: Sequence[str],
@@ -57,13 +64,13 @@ async def submit_file(
         if place is not None:
             await _finish(client, job, *place, as_json)
         elif as_json:
-            await _print_json(client, job)
+            await _print_json(client, job.now)
         else:
             out.print(f"Job {job.id} is {job.status.value}. Watch it: callsheet watch {job.id}")
 
 
 async def submit_task(
-    client: Client,
+    client: CommandClient,
     actor: str,
     payload: Mapping[str, Any],
     queue_name: str,
@@ -74,7 +81,9 @@ async def submit_task(
 ) -> None:
     async with client:
         place = _place(output, Path(re.sub(r"[^A-Za-z0-9_-]", "_", shortened(actor))), watch_it)
-        task = await client.submit_task(actor, payload, queue_name, labels)
+        body = {"actor": actor, "payload": payload, "queue_name": queue_name, **(labels or {})}
+        # The key is made once, so that a request repeated after a lost response does not create a second task.
+        task = await client.ask(Task, "POST", "/api/task", body, idempotency_key=uuid.uuid4().hex)
         if place is not None:
             await _finish(client, await client.job(task.job_id), *place, as_json, task.task_id)
         elif as_json:
@@ -83,7 +92,7 @@ async def submit_task(
             out.print(f"Task {task.task_id} is {task.status.value}. Watch it: callsheet watch {task.task_id}")
 
 
-async def watch_job(client: Client, job_id: str, output: Path | None, as_json: bool) -> None:
+async def watch_job(client: CommandClient, job_id: str, output: Path | None, as_json: bool) -> None:
     async with client:
         target, exact = target_of(output, Path(f"job-{job_id[-8:]}"))
         job = await client.job(_job_id(job_id))
@@ -113,31 +122,33 @@ def _job_id(text: str) -> UUID:
         raise OperatorError(f"{text!r} is not the id of a job or task.") from None
 
 
-async def _print_json(client: Client, shown: Job | Task, files: Sequence[Path] = ()) -> None:
+async def _print_json(client: CommandClient, shown: Job | Task, files: Sequence[Path] = ()) -> None:
     """Prints the same form, watched or not: the job or task, the downloaded files, and the balance."""
     balance = (await client.wallet()).balance
     print_json({**shown.model_dump(mode="json"), "files": [str(file) for file in files], "balance": balance})
 
 
 async def _finish(
-    client: Client, job: Job, target: Path, exact: bool, as_json: bool, task_id: str | None = None
+    client: CommandClient, job: AsyncJobHandle, target: Path, exact: bool, as_json: bool, task_id: str | None = None
 ) -> None:
     """Watches to the end, downloads, and reports the cost. A task is printed as a task."""
     try:
-        ended = await follow(client, job, JobDisplay(err, STAGES if job.effect_id is not None else TASK_STAGES))
+        ended = await follow(job, JobDisplay(err, STAGES if job.now.effect_id is not None else TASK_STAGES))
     except asyncio.CancelledError:
         err.print(f"\nThe job keeps running. To watch it again, run: callsheet watch {job.id}")
         raise
     if ended.status is not JobStatus.COMPLETED:
         if as_json:
-            await _print_json(client, ended if task_id is None else await client.task(task_id))
+            await _print_json(client, ended if task_id is None else await _task(client, task_id))
         raise OperatorError(_ending(ended))
     try:
-        files = await fetch_all(client, ended, target, exact)
-    except OperatorError as error:
-        raise OperatorError(f"{error} The job is done; fetch it with: callsheet watch {job.id} -o DIRECTORY") from None
+        files = await fetch_all(job, target, exact)
+    except CallsheetError as error:
+        raise OperatorError(
+            f"{sentence_of(error)} The job is done; fetch it with: callsheet watch {job.id} -o DIRECTORY"
+        ) from None
     if as_json:
-        await _print_json(client, ended if task_id is None else await client.task(task_id), files)
+        await _print_json(client, ended if task_id is None else await _task(client, task_id), files)
         return
     balance = (await client.wallet()).balance
     for file in files:
@@ -147,12 +158,14 @@ async def _finish(
     err.print(f"The job cost {counted(ended.cost, 'token')}. You have {balance} left.")
 
 
-async def find_effect(client: Client, slug: str) -> Effect:
+async def _task(client: CommandClient, task_id: str) -> Task:
+    return await client.ask(Task, "GET", f"/api/task/{quoted(task_id)}")
+
+
+async def find_effect(client: CommandClient, slug: str) -> Effect:
     try:
         effect = await client.effect(slug)
-    except ServerRefusal as refused:
-        if refused.status not in (404, 422):
-            raise
+    except (NotFound, InvalidRequest):
         offered = ", ".join(sorted(each.slug for each in await client.effects()))
         raise OperatorError(f"There is no effect {slug!r}. Available: {offered or 'none'}.") from None
     if not effect.is_available:
@@ -178,74 +191,72 @@ def check_input(effect: Effect, file: Path | None) -> None:
         raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {counted(max_bytes, 'byte')}.")
 
 
-async def _require_tokens(client: Client, effect: Effect) -> None:
+async def _require_tokens(client: CommandClient, effect: Effect) -> None:
     balance = (await client.wallet()).balance
     if balance < effect.credits_cost:
         raise OperatorError(f"{effect.slug} costs {counted(effect.credits_cost, 'token')}, and you have {balance}.")
 
 
 async def send(
-    client: Client,
+    client: CommandClient,
     effect: Effect,
     file: Path | None,
     values: Mapping[str, Any],
     labels: Mapping[str, Any] | None = None,
-) -> Job:
+) -> AsyncJobHandle:
     """Uploads the files and submits the job."""
     given = dict(values)
-    fields = labels or {}
     for key, value in values.items():
         if isinstance(value, Path):
-            given[key] = str((await _uploaded(client, value)).id)
-    if file is None:
-        return await client.submit(effect.slug, given, **fields)
-    uploaded = await _uploaded(client, file)
-    if effect.input is not None and effect.input.type == "video":
-        return await client.submit(effect.slug, given, video_id=str((await client.video(uploaded)).id), **fields)
-    return await client.submit(effect.slug, given, input_file_id=str(uploaded.id), **fields)
+            given[key] = (await _uploaded(client, value)).id
+    main: UUID | Video | None = None
+    if file is not None:
+        main = (await _uploaded(client, file)).id
+    if main is not None and effect.input is not None and effect.input.type == "video":
+        main = await client.ask(Video, "POST", "/api/videos", {"original_file_id": str(main)}, repeat=True)
+    return await client.submit(effect.slug, file=main, values=given, **(labels or {}))
 
 
-async def _uploaded(client: Client, path: Path) -> File:
+async def _uploaded(client: CommandClient, path: Path) -> File:
     size = (await asyncio.to_thread(path.stat)).st_size
     with transfer(err, f"Uploading {path.name}", size) as counted:
-        return await client.upload(path, counted)
+        return await client.upload(path, on_progress=counted)
 
 
-async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
-    """The job when it has ended."""
-    client.on_lost(display.lost)
+async def follow(job: AsyncJobHandle, display: JobDisplay) -> Job:
+    """The job when it has ended. However long the control plane is away, a person decides when to give up."""
     with display:
-        explaining = asyncio.create_task(_explain(client, job, display))
+        explaining = asyncio.create_task(_explain(job, display))
         try:
-            async with aclosing(client.events(job.id)) as events:
+            async with aclosing(job.stream(display.lost, math.inf)) as events:
                 async for event in events:
                     display.show(event)
         finally:
             explaining.cancel()
             await asyncio.gather(explaining, return_exceptions=True)
-    return await client.job(job.id)
+    return await job.refresh()
 
 
-async def _explain(client: Client, job: Job, display: JobDisplay) -> None:
+async def _explain(job: AsyncJobHandle, display: JobDisplay) -> None:
     """Shows why a job waits: an operator may have to start a worker."""
     while True:
         await asyncio.sleep(EXPLAIN_SECONDS)
         if display.stage != "queue":
             continue
         # The stream reports any error.
-        with suppress(OperatorError):
-            now = await client.job(job.id)
+        with suppress(CallsheetError):
+            now = await job.refresh()
             if now.why_waiting is not None:
                 display.waits(now.why_waiting.message)
 
 
-async def fetch_all(client: Client, job: Job, target: Path, exact: bool) -> list[Path]:
+async def fetch_all(job: AsyncJobHandle, target: Path, exact: bool) -> list[Path]:
     """Downloads every file of the job: the first to `target`, with an extension if `target` has none."""
     files = []
-    for number, output in enumerate(job.outputs):
+    for number, output in enumerate(job.files):
         path = target if exact and number == 0 else free_name(target.with_name(target.name + _ending_of(output)))
         with transfer(err, f"Fetching {path.name}", output.size) as counted:
-            await client.fetch(output, path, counted)
+            await output.save(path, counted)
         files.append(path)
     return files
 
@@ -265,7 +276,7 @@ def free_name(path: Path) -> Path:
     return chosen
 
 
-def _ending_of(output: JobOutput) -> str:
+def _ending_of(output: AsyncResultFile) -> str:
     """The extension of an output: that of its name, which another person chose, if it fits the type."""
     return PurePosixPath(named_as(output.name, output.mime_type)).suffix.lower()
 

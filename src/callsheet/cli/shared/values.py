@@ -8,7 +8,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from callsheet.cli.shared.client import media_type
+from callsheet.client.transfers import media_type
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import FILES, MAX_NUMBER, PropertyType
 from callsheet.wire.effects import Effect, EffectProperty
