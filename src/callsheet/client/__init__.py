@@ -7,6 +7,7 @@ result.save("out.mp4")
 from callsheet.client.clients import AsyncCallsheet, Callsheet
 from callsheet.client.errors import CallsheetError, JobNotCompleted, NotEnded, Refusal
 from callsheet.client.jobs import AsyncJobHandle, AsyncResultFile, JobHandle, ResultFile
+from callsheet.client.webhooks import WebhookRefused, verify
 
 __all__ = [
     "AsyncCallsheet",
@@ -19,4 +20,6 @@ __all__ = [
     "NotEnded",
     "Refusal",
     "ResultFile",
+    "WebhookRefused",
+    "verify",
 ]
