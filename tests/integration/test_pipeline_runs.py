@@ -15,7 +15,16 @@ from callsheet.pipelines.rows import ClaimedRun
 from callsheet.pipelines.run.unwritten_results import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.job_errors import UNKNOWN
-from callsheet.wire.pipelines.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
+from callsheet.wire.pipelines.pipelines import (
+    NewStep,
+    Run,
+    RunFilter,
+    RunReason,
+    RunStatus,
+    Strategy,
+    UpdatePipeline,
+    UpdateRun,
+)
 from tests.support.database.room_statements import statements_of_room
 from tests.support.jobs.core import Core, Member, Row, open_core
 from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
@@ -404,7 +413,7 @@ async def test_runs_of_a_tenant_at_its_limit_show_the_reason_and_delay_no_other_
     at_limit = RunReason.TENANT_AT_LIMIT
     assert [run.reason for run in shown] == [None, None, at_limit, at_limit]
     assert "have 2 active jobs, and the limit is 2 (pipelines.jobs_in_total)" in str(shown[2].reason_detail)
-    listed = (await pipelines.room.runs.shown.list(principal_of(ann), None, None, None, 10)).items
+    listed = (await pipelines.room.runs.shown.list(principal_of(ann), None, RunFilter(), None, 10)).items
     assert [run.reason for run in listed] == [at_limit, at_limit, None, None]
     assert (await of_bob.shown(served)).reason is None
 

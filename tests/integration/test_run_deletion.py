@@ -14,7 +14,7 @@ from callsheet.pipelines.run import deletion as run_deletion
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import NotFound, WrongState
 from callsheet.wire.pipelines.candidates import CastVote
-from callsheet.wire.pipelines.pipelines import Run, RunStatus
+from callsheet.wire.pipelines.pipelines import Run, RunFilter, RunStatus
 from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.crashes import crashed_at
 from tests.support.media.media_harness import MediaHarness, open_media_harness, principal_of
@@ -98,7 +98,7 @@ async def test_a_deleted_run_leaves_no_row_no_file_and_no_object_and_charges_do_
         await pipelines.shown(run)
     with pytest.raises(NotFound):
         await pipelines.room.guidance.gallery.run(principal_of(ann), run.id)
-    listed = await pipelines.room.runs.shown.list(principal_of(ann), None, None, None, 10)
+    listed = await pipelines.room.runs.shown.list(principal_of(ann), None, RunFilter(), None, 10)
     assert listed.items == []
     while await pipelines.room.deletion.tick(NOW):
         pass
