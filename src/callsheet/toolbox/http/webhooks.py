@@ -7,17 +7,20 @@ verifies them with a library that it finds for its language.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 from callsheet.toolbox.http.addresses import Network
 from callsheet.toolbox.http.client import GuardedClient, OutgoingError
+from callsheet.toolbox.http.connect import ThreadResolver
 from callsheet.toolbox.webhook_signatures import key_of, signature_of
 
 # What is kept of a response, and the largest one that is received.
 MAX_RESPONSE_BYTES, MAX_RECEIVED_BYTES = 4096, 1_048_576
-# So many requests are in progress at the same time, and so many connections are kept open for the next ones.
-CONNECTIONS, IDLE_CONNECTIONS = 500, 200
+# Connections to one URL. Each URL has a client of its own: a request looks at all connections of its client, and that
+# took most of the processor's time when a hundred endpoints shared one.
+CONNECTIONS, MAX_CLIENTS = 8, 500
 
 
 class WebhookMessage(NamedTuple):
@@ -47,17 +50,43 @@ class WebhookSender:
     """Sends one message per call. It follows no redirect and connects only to networks that it may reach."""
 
     def __init__(self, *, allow_networks: Iterable[Network], timeout_seconds: float):
+        self._allow_networks = tuple(allow_networks)
         self._timeout_seconds = timeout_seconds
-        self._client = GuardedClient(
-            allow_networks=allow_networks,
-            timeout_seconds=timeout_seconds,
-            max_bytes=MAX_RECEIVED_BYTES,
-            follow_redirects=False,
-            max_connections=CONNECTIONS,
-            max_idle_connections=IDLE_CONNECTIONS,
-        )
+        self._resolver = ThreadResolver()
+        # By URL; the one that was used last is the last one.
+        self._clients: dict[str, GuardedClient] = {}
+        self._in_use: Counter[str] = Counter()
 
     async def send(self, message: WebhookMessage) -> WebhookResponse:
+        client = self._client_of(message.url)
+        self._in_use[message.url] += 1
+        try:
+            return await self._send(client, message)
+        finally:
+            self._in_use[message.url] -= 1
+            await self._close_unused()
+
+    def _client_of(self, url: str) -> GuardedClient:
+        client = self._clients.pop(url, None) or GuardedClient(
+            allow_networks=self._allow_networks,
+            timeout_seconds=self._timeout_seconds,
+            max_bytes=MAX_RECEIVED_BYTES,
+            follow_redirects=False,
+            resolver=self._resolver,
+            max_connections=CONNECTIONS,
+            max_idle_connections=CONNECTIONS,
+        )
+        self._clients[url] = client
+        return client
+
+    async def _close_unused(self) -> None:
+        if len(self._clients) > MAX_CLIENTS:
+            oldest = next((url for url in self._clients if not self._in_use[url]), None)
+            if oldest is not None:
+                del self._in_use[oldest]
+                await self._clients.pop(oldest).aclose()
+
+    async def _send(self, client: GuardedClient, message: WebhookMessage) -> WebhookResponse:
         timestamp = int(time.time())
         headers = {"content-type": "application/json", "webhook-id": message.id, "webhook-timestamp": str(timestamp)}
         if message.secrets:
@@ -66,7 +95,7 @@ class WebhookSender:
             )
         started, status, error, received = time.monotonic(), None, None, bytearray()
         try:
-            async with self._client.stream("POST", message.url, headers=headers, content=message.body) as response:
+            async with client.stream("POST", message.url, headers=headers, content=message.body) as response:
                 status = response.status
                 async for piece in response:
                     received += piece
@@ -81,7 +110,9 @@ class WebhookSender:
         return WebhookResponse(status, text, error, round((time.monotonic() - started) * 1000))
 
     async def close(self) -> None:
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
+        self._resolver.close()
 
     async def __aenter__(self) -> Self:
         return self
