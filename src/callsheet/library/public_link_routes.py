@@ -19,7 +19,7 @@ from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
-from callsheet.wire.public_links import CreatedShareLink, CreateShareLink, SharedResult, ShareLink
+from callsheet.wire.library import CreatedShareLink, CreateShareLink, SharedResult, ShareLink
 
 # Caches and search engines must not store a result that its owner may withdraw. Pages that a visitor opens next must
 # not get the link.

@@ -31,9 +31,8 @@ from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Forbidden, InvalidRequest, NotFound, QuotaExceeded, WrongState
 from callsheet.wire.jobs import JobStatus
-from callsheet.wire.library import Medium
+from callsheet.wire.library import CreatedShareLink, CreateShareLink, Medium, SharedFile, SharedResult, ShareLink
 from callsheet.wire.plurals import counted
-from callsheet.wire.public_links import CreatedShareLink, CreateShareLink, SharedFile, SharedResult, ShareLink
 
 SQL = statements("callsheet.library", "share_statements.sql")
 POOL = statements("callsheet.library")
