@@ -141,7 +141,11 @@ def _pair(value: str) -> str:
 
 # A filter by one key and its value.
 MetadataPair = Annotated[
-    str, StringConstraints(max_length=1041), BeforeValidator(printable), PRINTABLE, AfterValidator(_pair)
+    str,
+    StringConstraints(max_length=1041),
+    BeforeValidator(printable),
+    Field(json_schema_extra={"pattern": rf"^{_METADATA_KEY.pattern}:[^\x00-\x1f\x7f]*$"}),
+    AfterValidator(_pair),
 ]
 
 
