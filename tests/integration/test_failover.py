@@ -14,7 +14,9 @@ import pytest
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.errors import DATABASE_AWAY, is_away
 from callsheet.plumbing.database.notify import Listener
-from callsheet.plumbing.database.servers.connecting import NotThePrimary, PrimaryConnection
+from callsheet.plumbing.database.servers import connecting
+from callsheet.plumbing.database.servers.connecting import NotThePrimary, PrimaryConnection, ServerState
+from callsheet.plumbing.database.sql import Connection
 from callsheet.settings import DatabaseSettings
 from tests.support.database.replication import Pair, Server
 from tests.support.waiting import until
@@ -126,6 +128,27 @@ async def test_a_write_on_a_read_only_primary_is_an_outage_and_the_next_one_reac
     await pair.standby.promote()
     await writes_go_on(database, 3)
     assert await numbers(pair.standby) == {1, 3}
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+        asyncpg.AdminShutdownError("terminating connection due to administrator command"),
+        asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress"),
+    ],
+)
+async def test_a_refused_write_is_an_outage_also_if_the_connection_ends_when_the_server_is_asked(
+    database: Database, pair: Pair, monkeypatch: pytest.MonkeyPatch, ended: Exception
+) -> None:
+    async def ends(connection: Connection) -> ServerState:
+        raise ended
+
+    await pair.primary.set("default_transaction_read_only", "'on'")
+    monkeypatch.setattr(connecting, "look", ends)
+    with pytest.raises(ConnectionError) as refused:
+        await write(database, 1)
+    assert is_away(refused.value)
 
 
 async def test_a_statement_whose_connection_ends_between_two_of_its_messages_is_an_outage(

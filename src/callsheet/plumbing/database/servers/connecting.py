@@ -48,6 +48,12 @@ AT_THE_START = frozenset({"application_name", "timezone"})
 # asyncpg raises it if a connection is terminated between two messages of one statement.
 ENDED_BY_THE_PULSE = AttributeError
 
+# All that asyncpg may raise if a connection ends during a statement.
+ENDED_MEANWHILE = (
+    *(OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, ENDED_BY_THE_PULSE),
+    *(asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError),
+)
+
 # Servers that do not report their timeline. It is not compared.
 UNKNOWN = 0
 
@@ -238,11 +244,11 @@ async def raise_if_refused_by_a_standby(connection: Connection, error: asyncpg.P
     try:
         async with asyncio.timeout(ASK_SECONDS):
             state = await look(connection)
+    except ENDED_MEANWHILE as ended:
+        # By the pulse, or by the server.
+        raise ConnectionResetError(f"the connection ended when the server was asked about: {error}") from ended
     except asyncpg.PostgresError:
         return
-    except (OSError, asyncpg.InterfaceError, ENDED_BY_THE_PULSE) as ended:
-        # The pulse has ended the connection meanwhile.
-        raise ConnectionResetError(f"the connection ended when the server was asked about: {error}") from ended
     if state.is_standby or state.is_read_only:
         with suppress(asyncpg.InterfaceError):
             connection.terminate()
