@@ -116,7 +116,7 @@ async def _measure(
                 tenant_id=principal.tenant_id,
                 user_id=principal.user_id,
                 before=None,
-                **dict(JobListFilter()),
+                **JobListFilter().columns,
                 limit=LIMIT + 1,
             )
 

@@ -93,6 +93,7 @@ RUN: dict[str, object] = {"tenant_id": TENANT, "run_id": run_id(1)}
 KEY: dict[str, object] = {"tenant_id": TENANT, "id": run_id(1)}
 ANY_JOB: dict[str, object] = dict(JobListFilter())
 PAGE: dict[str, object] = {**OWN, "before": None, "limit": 21}
+ANY_RUN: dict[str, object] = {"status": None, "client_reference": None, "metadata": None}
 VERSION: dict[str, object] = {"pipeline_id": run_id(1), "version": 1}
 REASON: dict[str, object] = {"reason": "budget_spent", "reason_detail": None}
 SLOT: dict[str, object] = {"tenant_id": TENANT, "run_id": run_id(3), "job_id": job_id(CANDIDATES + 2)}
@@ -209,10 +210,10 @@ CASES: dict[str, Case] = {
     ),
     "count_pipelines": (PIPELINES["count_pipelines"], {"tenant_id": TENANT, "user_id": user_id(1)}, set(), 60),
     "list_tree": (PIPELINES["list_tree"], {**RUN, "after": CANDIDATES // 2, "limit": 21}, set(), 60),
-    "list_runs": (PIPELINES["list_runs"], {**PAGE, "status": None}, {"runs_of_user"}, 60),
+    "list_runs": (PIPELINES["list_runs"], {**PAGE, **ANY_RUN}, {"runs_of_user"}, 60),
     "list_runs_of_pipeline": (
         PIPELINES["list_runs_of_pipeline"],
-        {**PAGE, "status": None, "pipeline_id": run_id(1)},
+        {**PAGE, **ANY_RUN, "pipeline_id": run_id(1)},
         {"runs_of_pipeline"},
         60,
     ),
