@@ -25,6 +25,7 @@ import asyncpg
 import psutil
 
 from callsheet.plumbing.database.migrate import migrate
+from callsheet.plumbing.database.servers.connecting import TIMELINES
 from callsheet.plumbing.database.sql import DatabaseKind
 from callsheet.plumbing.embedded.account import Account, choose_account
 from callsheet.plumbing.embedded.binaries import ENVIRONMENT, Binaries, find_binaries
@@ -270,6 +271,8 @@ class PairFiles:
         # Ten times as fast as shutil for thousands of small files.
         copying = await asyncio.create_subprocess_exec("cp", "-a", self._directory / "original", folder)
         assert await copying.wait() == 0
+        # The servers of an earlier pair had the same files, and perhaps the same ports.
+        TIMELINES.forget()
         try:
             async with self._started(folder) as pair:
                 yield pair

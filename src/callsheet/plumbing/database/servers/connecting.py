@@ -146,6 +146,9 @@ class _Timelines:
     """The highest timeline that this process has seen of each system behind a list of hosts."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
         self._highest: dict[tuple[tuple[Host, ...], int], int] = {}
         self._scanned: dict[tuple[Host, ...], float] = {}
         self._reported: set[tuple[Host, tuple[int, int, datetime]]] = set()
