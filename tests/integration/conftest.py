@@ -38,18 +38,15 @@ async def scaling(core: Core) -> AsyncIterator[ScalingHarness]:
 
 
 @pytest.fixture(scope="session")
-async def restored_templates(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
-    """The templates after pg_dump and pg_restore, which creates the indexes in another order than the migrations do.
+async def restored_templates(postgres: EmbeddedPostgres, templates: dict[str, str]) -> dict[str, str]:
+    """The templates after pg_dump and psql, which creates the indexes in another order than the migrations do.
     Of two equally good indexes PostgreSQL takes the newer one."""
-    directory = tmp_path_factory.mktemp("dumps")
     names = {name: f"restored_{template}" for name, template in templates.items()}
     admin = await asyncpg.connect(postgres.dsn("postgres"))
     try:
         for name, template in templates.items():
             await admin.execute(f'CREATE DATABASE "{names[name]}" TEMPLATE template0')
-            await dump_and_restore(postgres.dsn(template), postgres.dsn(names[name]), directory / name)
+            await dump_and_restore(postgres.dsn(template), postgres.dsn(names[name]))
     finally:
         await admin.close()
     return names

@@ -25,7 +25,8 @@ from callsheet.plumbing.database.ownership import NotAttached
 from callsheet.plumbing.database.repoint import repoint
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import Settings
-from tests.support.database.database_copies import DatabaseCopies, dump_and_restore
+from tests.support.database.database_copies import DatabaseCopies
+from tests.support.database.dumps import dump_and_restore
 from tests.support.database.installation import PLUMBING, changed, dsn_of
 from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.job_states import CONSUMED, RESERVED

@@ -1,18 +1,16 @@
-"""Copies databases with pg_dump and psql as operators do, or with a faster way if the tools do not matter."""
+"""Copies of databases: dumped and restored as operators do, or made in a faster way if the tools do not matter."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.embedded.binaries import find_binaries
+from tests.support.database.dumps import dump_and_restore
 
 _numbers = itertools.count(1)
 
@@ -47,25 +45,6 @@ class DatabaseCopies:
         await self._admin.execute(f'CREATE DATABASE {copy} TEMPLATE "{source}" STRATEGY FILE_COPY')
         self.made.append(copy)
         return self._postgres.dsn(copy)
-
-
-async def dump_and_restore(source: str, target: str) -> None:
-    folder = find_binaries().psql.parent
-    dump = await _output(folder / "pg_dump", "--no-owner", source)
-    await _output(folder / "psql", "--quiet", "--set=ON_ERROR_STOP=1", target, input=dump)
-
-
-async def _output(program: Path, *arguments: str, input: bytes = b"") -> bytes:
-    process = await asyncio.create_subprocess_exec(
-        str(program),
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await process.communicate(input)
-    assert process.returncode == 0, errors.decode()
-    return output
 
 
 @asynccontextmanager

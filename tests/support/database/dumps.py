@@ -1,22 +1,27 @@
-"""A database dumped and restored with the programs of PostgreSQL."""
+"""A database dumped and restored with the programs of PostgreSQL, as operators do."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from callsheet.plumbing.embedded.binaries import ENVIRONMENT, find_binaries
 
 
-async def dump_and_restore(source: str, target: str, file: Path) -> None:
+async def dump_and_restore(source: str, target: str) -> None:
     """`source` and `target` are DSNs; the target is empty."""
-    await _run("pg_dump", "--format=custom", f"--file={file}", f"--dbname={source}")
-    await _run("pg_restore", "--exit-on-error", f"--dbname={target}", str(file))
+    dump = await _output("pg_dump", "--no-owner", source)
+    await _output("psql", "--quiet", "--set=ON_ERROR_STOP=1", target, input=dump)
 
 
-async def _run(program: str, *arguments: str) -> None:
+async def _output(program: str, *arguments: str, input: bytes = b"") -> bytes:
     process = await asyncio.create_subprocess_exec(
-        find_binaries().directory / program, *arguments, env=ENVIRONMENT, stderr=asyncio.subprocess.PIPE
+        find_binaries().directory / program,
+        *arguments,
+        env=ENVIRONMENT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
-    _, errors = await process.communicate()
+    output, errors = await process.communicate(input)
     assert process.returncode == 0, errors.decode()
+    return output

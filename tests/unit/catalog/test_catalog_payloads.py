@@ -13,6 +13,7 @@ from callsheet.catalog.payloads import check_file, filled, resolve
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import Property
 from callsheet.wire.errors import InvalidRequest
+from tests.support.effect_recipes import effect_recipe
 from tests.support.http.catalog_api import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
 
 ASSET = uuid7()
@@ -21,27 +22,7 @@ NOTE = {"key": "note", "type": "text", "placeholder": "{{note}}", "user_configur
 
 def recipe(overrides: dict[str, Any] | None = None, *more: dict[str, Any]) -> EffectRecipe:
     chosen = [PRIMARY, PROMPT, STYLE, SEED, STRENGTH, TILED, overlay(str(ASSET)), *more]
-    return EffectRecipe(
-        effect_id=uuid7(),
-        name="An effect",
-        has_jobs=False,
-        workflow_id=1,
-        is_active=True,
-        properties=tuple(Property.model_validate(each) for each in chosen),
-        overrides=overrides or {},
-        cost=5,
-        provider="self_hosted",
-        stage="production",
-        run_limit_seconds=3600,
-        lease_seconds=None,
-        max_attempts=None,
-        refund_on_cancel="all",
-        graph_path="catalog/workflows/x/y.json",
-        output_node_id="9",
-        output_extension="mp4",
-        output_mime_type="video/mp4",
-        keep_metadata=False,
-    )
+    return effect_recipe(*chosen, overrides=overrides or {})
 
 
 def refused(overrides: dict[str, Any], given: dict[str, Any]) -> dict[str, str]:

@@ -9,8 +9,7 @@ import pytest
 from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import resolve
 from callsheet.effects.seeds import MAX_SEED, with_seeds
-from callsheet.toolbox.ids import uuid7
-from callsheet.wire.catalog import Property
+from tests.support.effect_recipes import effect_recipe
 
 PROMPT = {"key": "prompt", "type": "text", "placeholder": "{{prompt}}", "user_configurable": True, "default": ""}
 
@@ -28,27 +27,7 @@ def seed(key: str = "seed", **changes: Any) -> dict[str, Any]:
 
 
 def recipe(*properties: dict[str, Any], **overrides: Any) -> EffectRecipe:
-    return EffectRecipe(
-        effect_id=uuid7(),
-        name="An effect",
-        has_jobs=False,
-        workflow_id=1,
-        is_active=True,
-        properties=tuple(Property.model_validate(each) for each in (PROMPT, *properties)),
-        overrides=overrides,
-        cost=5,
-        provider="self_hosted",
-        stage="production",
-        run_limit_seconds=3600,
-        lease_seconds=None,
-        max_attempts=None,
-        refund_on_cancel="all",
-        graph_path="graph",
-        output_node_id="9",
-        output_extension="png",
-        output_mime_type="image/png",
-        keep_metadata=False,
-    )
+    return effect_recipe(PROMPT, *properties, overrides=overrides)
 
 
 def test_a_seed_that_is_left_out_is_drawn_each_time() -> None:

@@ -28,6 +28,7 @@ from callsheet.pipelines.run.workflow_placeholders import (
 from callsheet.wire.catalog import Property, PropertyType
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.pipelines.pipelines import NewStep
+from tests.support.effect_recipes import effect_recipe
 
 GRAPH: dict[str, Any] = {
     "1": {
@@ -36,27 +37,7 @@ GRAPH: dict[str, Any] = {
     },
     "9": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
 }
-RECIPE = EffectRecipe(
-    effect_id=UUID(int=1),
-    name="An effect",
-    has_jobs=True,
-    workflow_id=1,
-    is_active=True,
-    properties=(),
-    overrides={},
-    cost=1,
-    provider="self_hosted",
-    stage="production",
-    run_limit_seconds=60,
-    lease_seconds=None,
-    max_attempts=None,
-    refund_on_cancel="all",
-    graph_path="a",
-    output_node_id="9",
-    output_extension="png",
-    output_mime_type="image/png",
-    keep_metadata=False,
-)
+RECIPE = effect_recipe()
 ALL = Needs(prompt=True, variables=True)
 AT = datetime(2025, 11, 10, 0, 23, 45, tzinfo=UTC)
 
