@@ -19,10 +19,13 @@ NODE    := sh $(CURDIR)/tools/run-node $(abspath $(VENV))
 BIOME   := cd web && $(NODE) node node_modules/@biomejs/biome/bin/biome
 STATIC  := src/callsheet/web/static
 WEB     := web/.build
+CLIENT  := clients/typescript
+CLIENT_BIOME := cd $(CLIENT) && $(NODE) node ../../web/node_modules/@biomejs/biome/bin/biome
 API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path 'src/callsheet/cli/*' -not -path 'src/callsheet/worker/*') \
 	src/callsheet/plumbing/http/openapi_texts.toml tools/write_openapi.py
-WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts -not -path web/src/api/fields.ts 2>/dev/null) \
-	web/index.html web/vite.config.ts web/tsconfig.json
+GENERATED := -not -name openapi.json -not -name schema.ts -not -path web/src/api/fields.ts -not -path $(CLIENT)/src/codes.ts
+WEB_SOURCES := $(shell find web/src web/build web/public $(CLIENT)/src -type f $(GENERATED) 2>/dev/null) \
+	$(CLIENT)/package.json $(CLIENT)/tsconfig.json web/index.html web/vite.config.ts web/tsconfig.json
 
 .PHONY: help demo test test-all test-pgbouncer test-postgres tests audit lint types fmt bench chaos chaos-patroni lock docs package clean install-server install-dev web web-tests
 
@@ -83,16 +86,19 @@ lint: install-dev ## Check style, security rules, words, SQL, the web applicatio
 	@$(BIN)/python -m tools.check_plurals
 	@$(BIN)/python -m tools.check_sql
 	@$(BIOME) check --error-on-warnings
+	@$(CLIENT_BIOME) check --error-on-warnings
 	@$(BIN)/python -m tools.measure_house
 
-types: install-dev ## Check types, strictly, also those of the examples in the documentation
+types: install-dev web ## Check types, strictly, also those of the examples in the documentation
 	@$(BIN)/mypy
+	@$(NODE) node web/node_modules/typescript-native/bin/tsc --project $(CLIENT)/tests
 	@$(BIN)/python -m tools.check_examples
 
 fmt: install-dev ## Format the code and fix what can be fixed automatically
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 	@$(BIOME) check --write
+	@$(CLIENT_BIOME) check --write
 
 bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/results/latest.json
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
@@ -112,7 +118,7 @@ package: web ## Build the wheel and the source distribution into dist/
 	@ls $(DIST)
 
 # With the installation, so that the document is made while npm still fetches.
-web: $(UV) ## Build the web application if it has changed
+web: $(UV) ## Build the web application and the TypeScript client if they have changed
 	@$(MAKE) -s -j 3 $(VENV)/.server $(STATIC)/.built
 
 lock: $(UV) ## Resolve the dependencies again into locks/
@@ -122,7 +128,7 @@ lock: $(UV) ## Resolve the dependencies again into locks/
 		-c locks/server.txt -o locks/dev.txt $(ARGS)
 
 clean: ## Remove what was built (the data directory .callsheet stays)
-	rm -rf $(VENV) dist $(STATIC) $(WEB) web/node_modules web/browser/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist $(STATIC) $(WEB) $(CLIENT)/dist web/node_modules web/browser/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The packages of npm are fetched beside those of Python.
 install-server: $(UV)
@@ -159,10 +165,10 @@ $(WEB)/browser: web/browser/package-lock.json web/browser/unpack.mjs | $(VENV)/.
 
 # Written only where the document has changed, so that a change elsewhere in Python builds no web application.
 $(WEB)/document: $(API_SOURCES) | $(VENV)/.server
-	@$(BIN)/python -m tools.write_openapi web/src/api/openapi.json
+	@$(BIN)/python -m tools.write_openapi web/src/api/openapi.json $(CLIENT)/src/codes.ts
 	@mkdir -p $(WEB) && touch $@
-web/src/api/openapi.json: $(WEB)/document ;
+web/src/api/openapi.json $(CLIENT)/src/codes.ts: $(WEB)/document ;
 
-$(STATIC)/.built: web/src/api/openapi.json $(WEB_SOURCES) $(WEB)/packages
+$(STATIC)/.built: web/src/api/openapi.json $(CLIENT)/src/codes.ts $(WEB_SOURCES) $(WEB)/packages
 	@cd web && $(NODE) node build/run.mjs
 	@touch $@

@@ -77,7 +77,8 @@ def in_typescript(source: str) -> Iterator[Place]:
 
 def main() -> None:
     found = []
-    for folder, pattern, places in (("src/callsheet", "*.py", in_python), ("web/src", "*.ts*", in_typescript)):
+    sources = [("web/src", "*.ts*", in_typescript), ("clients/typescript/src", "*.ts", in_typescript)]
+    for folder, pattern, places in (("src/callsheet", "*.py", in_python), *sources):
         for file in sorted((ROOT / folder).rglob(pattern)):
             if file.name in ("plurals.py", "plurals.ts", "schema.ts"):
                 continue

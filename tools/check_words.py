@@ -185,9 +185,9 @@ PLACES = (
 COMMENTS_ONLY = ("bench", "tests", "tools")
 
 
-WEB_COMMENTS = ("web/src/**/*.ts", "web/src/**/*.tsx")
-# It is generated from the API's own texts.
-WEB_SCHEMA = ROOT / "web" / "src" / "api" / "schema.ts"
+WEB_COMMENTS = ("web/src/**/*.ts", "web/src/**/*.tsx", "clients/typescript/src/*.ts")
+# They are generated from the API's own texts.
+SCHEMAS = {ROOT / "web" / "src" / "api" / "schema.ts", ROOT / "clients" / "typescript" / "src" / "schema.ts"}
 
 
 # `make help` prints a part of the comments of the Makefile.
@@ -213,7 +213,7 @@ def files() -> list[Path]:
         *(f"{directory}/**/*.py" for directory in COMMENTS_ONLY),
     )
     found = {file for place in places for file in ROOT.glob(place) if "migrations" not in file.parts}
-    return sorted(file for file in found - {STYLE, WEB_SCHEMA} if file.is_file())
+    return sorted(file for file in found - {STYLE} - SCHEMAS if file.is_file())
 
 
 def has_hash_comments(place: Path) -> bool:
@@ -229,7 +229,7 @@ def texts_of(file: Path) -> Iterator[Text]:
         return
     if file.suffix in (".ts", ".tsx"):
         yield from comments_of_typescript(source)
-        if place.parent.name != "texts":
+        if place.parent.name != "texts" and place.parts[0] != "clients":
             return
     if place.parts[0] not in COMMENTS_ONLY or file.suffix == ".md":
         yield from READERS[file.suffix](source)

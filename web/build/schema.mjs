@@ -11,6 +11,21 @@ export async function writeSchema(source, types, fields) {
   await writeFile(types, astToString(nodes));
 }
 
+/** Writes the types that a client names, with those that they contain. */
+export async function writeModels(source, names, types) {
+  const document = JSON.parse(await readFile(source, "utf8"));
+  const { schemas } = document.components;
+  const kept = new Set([...(await readFile(names, "utf8")).matchAll(/Schemas\["(\w+)"\]/g)].map(([, name]) => name));
+  // A set that grows while it is read is read to its new end.
+  for (const name of kept) {
+    for (const [, other] of JSON.stringify(schemas[name]).matchAll(/#\/components\/schemas\/(\w+)"/g)) kept.add(other);
+  }
+  const chosen = Object.fromEntries(Object.entries(schemas).filter(([name]) => kept.has(name)));
+  const part = { ...document, paths: {}, components: { schemas: chosen } };
+  const nodes = await openapiTS(part, { alphabetize: true, defaultNonNullable: false });
+  await writeFile(types, `// Generated.\n${astToString(nodes)}`);
+}
+
 /** One constant per type, so a page contains only those that it uses. */
 function fieldsOf(document) {
   const constants = Object.entries(document.components.schemas).map(([name, schema]) => {

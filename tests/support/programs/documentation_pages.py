@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[3]
 ADDRESS = "http://127.0.0.1:8400"
 # Enough to run every page twice on a busy machine.
 SECONDS_FOR_ALL_PAGES = 3600
+# What a clone has for programs in TypeScript.
+FOR_NODE = ("clients", "tools")
 END_OF_STEP = "-- the next step --"
 _BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```sh\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 
@@ -82,7 +84,7 @@ class Clone:
         ]
         assert not wrong, "\n\n".join(wrong)
         # In a clone, git would show anything else as untracked.
-        assert {path.name for path in self.directory.iterdir()} <= {".venv", ".callsheet", "tour", "home"}
+        assert {path.name for path in self.directory.iterdir()} <= {".venv", ".callsheet", "tour", "home", *FOR_NODE}
         assert self._effects_that_no_worker_can_run() == []
 
     def _effects_that_no_worker_can_run(self) -> list[str]:
@@ -95,8 +97,10 @@ class Clone:
 
 @contextmanager
 def demo_running_in(directory: Path) -> Iterator[Clone]:
-    """The first terminal: `make demo`, in a directory that has only what is installed."""
+    """The first terminal: `make demo`, in a directory that has only what is installed and what Node needs."""
     (directory / ".venv").symlink_to(sys.prefix)
+    for name in FOR_NODE:
+        (directory / name).symlink_to(ROOT / name)
     port = free_port()
     with Callsheet(directory, MEDIA__PREVIEWS="false").running("demo", "--port", str(port)) as demo:
         demo.wait_for("Ctrl-C stops it")

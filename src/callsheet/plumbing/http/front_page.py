@@ -28,6 +28,7 @@ HOW_TO_PAGES = (
     ("Upload and fetch media", "upload-and-fetch-media.md"),
     ("Watch a job", "watch-a-job.md"),
     ("Use the Python client", "use-the-python-client.md"),
+    ("Use the TypeScript client", "use-the-typescript-client.md"),
     ("Receive webhooks", "receive-webhooks.md"),
     ("Run tasks", "run-tasks.md"),
     ("Run a pipeline", "run-a-pipeline.md"),

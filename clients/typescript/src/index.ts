@@ -1,0 +1,20 @@
+// The TypeScript client of Callsheet: docs/how-to/use-the-typescript-client.md. It needs nothing but fetch.
+export { Callsheet, type ClientOptions, type SubmitOptions, type Value } from "./client.ts";
+export * from "./codes.ts";
+export { JobHandle, ResultFile, type WaitOptions } from "./job.ts";
+export type * from "./models.ts";
+export {
+  CallsheetError,
+  ClientError,
+  type FieldProblem,
+  JobNotCompleted,
+  NotEnded,
+  Refusal,
+  UnknownResponse,
+  Unreachable,
+  UnusableFile,
+  WebhookRefused,
+} from "./problems.ts";
+export type { StreamItem, StreamOptions } from "./stream.ts";
+export type { Counted, UploadOptions } from "./transfers.ts";
+export { verify, type WebhookHeaders } from "./webhooks.ts";
