@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 SHOWN_EFFECT = "negative"
 LEFT_OVER_SECONDS = 120.0
+THIS_MACHINE = ip_network("127.0.0.0/8")
 ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 
@@ -62,7 +64,7 @@ async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None
         return
     started = time.perf_counter()
     stop = stop_requested()
-    settings = await _with_engine(await with_free_port(settings))
+    settings = await _on_this_machine(await with_free_port(settings))
     failed = False
     async with AsyncExitStack() as parts:
         parts.enter_context(_alone(settings.home))
@@ -119,8 +121,9 @@ async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:
         await asyncio.gather(rendering, return_exceptions=True)
 
 
-async def _with_engine(settings: Settings) -> Settings:
-    """The settings with a port for Lightbox, which starts later, and with the provider `lightbox` for tasks."""
+async def _on_this_machine(settings: Settings) -> Settings:
+    """The settings with a port for Lightbox, which starts later, and with the provider `lightbox` for tasks. Webhooks
+    may go to this machine, where the receiver of a developer runs."""
     from callsheet.plumbing.http.server import free_address
 
     _, port = await free_address(DEMO_HOST, 0)
@@ -131,6 +134,9 @@ async def _with_engine(settings: Settings) -> Settings:
         update={
             "lightbox": settings.lightbox.model_copy(update={"host": DEMO_HOST, "port": port}),
             "providers": settings.providers.model_copy(update={"lightbox": provider}),
+            "outgoing": settings.outgoing.model_copy(
+                update={"allow_networks": settings.outgoing.allow_networks or (THIS_MACHINE,)}
+            ),
         }
     )
 

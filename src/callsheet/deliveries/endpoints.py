@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import statements
 from callsheet.settings.deliveries import DeliverySettings
-from callsheet.toolbox.http.addresses import is_loopback_url
+from callsheet.toolbox.http.addresses import Network, is_loopback_url, is_refused_host
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Forbidden, InvalidRequest, NotFound, QuotaExceeded
@@ -66,10 +66,17 @@ class ReplayRow(NamedTuple):
 
 
 class Endpoints:
-    def __init__(self, databases: Databases, secrets: EndpointSecrets, settings: DeliverySettings):
+    def __init__(
+        self,
+        databases: Databases,
+        secrets: EndpointSecrets,
+        settings: DeliverySettings,
+        allow_networks: Iterable[Network] = (),
+    ):
         self._databases = databases
         self._secrets = secrets
         self._settings = settings
+        self._allow_networks = tuple(allow_networks)
 
     async def create(self, principal: Principal, wanted: CreateWebhookEndpoint) -> CreatedWebhookEndpoint:
         self._check_url(wanted.url)
@@ -227,6 +234,13 @@ class Endpoints:
             raise InvalidRequest.field("url", "A URL with a user name or a password is not accepted.")
         if parts.scheme == "http" and not self._settings.allow_http and not is_loopback_url(url):
             raise InvalidRequest.field("url", "Use https://. Requests over http:// could be read on their way.")
+        # Other names are looked up at each request, because they may lead elsewhere by then.
+        if is_refused_host(parts.hostname or "", self._allow_networks):
+            raise InvalidRequest.field(
+                "url",
+                f"The host {parts.hostname} is in a private or reserved network. "
+                "The operator can allow its network with outgoing.allow_networks.",
+            )
 
 
 def _sees_tenant(principal: Principal) -> bool:

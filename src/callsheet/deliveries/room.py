@@ -43,7 +43,7 @@ def open_deliveries(databases: Databases, settings: Settings, secret: Master) ->
     chosen = settings.deliveries
     client = WebhookSender(allow_networks=settings.outgoing.allow_networks, timeout_seconds=chosen.timeout_seconds)
     return DeliveriesRoom(
-        Endpoints(databases, secrets, chosen),
+        Endpoints(databases, secrets, chosen, settings.outgoing.allow_networks),
         DeliverySender(lambda: databases.pools, client, secrets, chosen),
         DeliveryKeeper(lambda: databases.pools, secrets, chosen),
         client,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.http.addresses import is_loopback, is_refused
+from callsheet.toolbox.http.addresses import is_loopback, is_refused, is_refused_host
 
 REFUSED = [
     *["0.0.0.0", "0.1.2.3", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.1"],
@@ -107,3 +107,14 @@ def test_only_this_machine_reaches_a_loopback_host(host: str) -> None:
 )
 def test_other_machines_may_reach_any_other_host(host: str) -> None:
     assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "api.localhost", "10.0.0.1", "169.254.169.254"])
+def test_a_host_that_no_lookup_can_change_is_refused_before_it(host: str) -> None:
+    assert is_refused_host(host)
+    assert not is_refused_host(host, [ip_network("0.0.0.0/0"), ip_network("::/0"), ip_network("169.254.169.254/32")])
+
+
+@pytest.mark.parametrize("host", ["example.com", "localhost.example.com", "8.8.8.8", "127.1"])
+def test_any_other_host_is_decided_when_it_is_looked_up(host: str) -> None:
+    assert not is_refused_host(host)

@@ -58,6 +58,15 @@ def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -
     )
 
 
+def is_refused_host(host: str, allow_networks: Iterable[Network] = ()) -> bool:
+    """The same for the host of a URL. A name is refused only if it is a name of this machine: any other name must be
+    looked up first."""
+    try:
+        return is_refused(host, allow_networks)
+    except ValueError:
+        return is_loopback(host) and is_refused("127.0.0.1", allow_networks)
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host name or network address leads to this machine only. Any other name may lead anywhere."""
     try:
