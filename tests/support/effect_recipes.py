@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from callsheet.catalog.offers import EffectRecipe
+from callsheet.catalog.offers import EffectRecipe, Price
 from callsheet.wire.catalog import Property
 
 
@@ -19,7 +19,7 @@ def effect_recipe(*properties: dict[str, Any], **changes: Any) -> EffectRecipe:
         "is_active": True,
         "properties": tuple(Property.model_validate(each) for each in properties),
         "overrides": {},
-        "cost": 5,
+        "price": Price(5),
         "provider": "self_hosted",
         "stage": "production",
         "run_limit_seconds": 3600,

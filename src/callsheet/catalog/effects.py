@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,6 +17,8 @@ from callsheet.catalog.offers import (
     recipe_of,
     show_preview,
 )
+from callsheet.catalog.pricing.formulas import FormulaProblem
+from callsheet.catalog.pricing.ranges import lowest_price
 from callsheet.catalog.properties import check_overrides
 from callsheet.catalog.workflows import refuse
 from callsheet.identity.audit_log import record
@@ -45,7 +47,11 @@ FOLDER = "catalog/effects"
 NO_PRICE = (
     "An effect needs a price before it is published. Send credits_cost: tokens for one job, or 0 to make it free."
 )
-COLUMNS = ("name", "description", "category", "overrides", "credits_cost", "is_published", "provider", "stage")
+COLUMNS = (
+    *("name", "description", "category", "overrides", "credits_cost", "price_formula", "is_published", "provider"),
+    "stage",
+)
+ONE_PRICE = "Send either credits_cost or price_formula: with a formula, the lowest price is calculated."
 
 
 class EffectRow(NamedTuple):
@@ -58,6 +64,7 @@ class EffectRow(NamedTuple):
     workflow: str
     overrides: Any
     credits_cost: int
+    price_formula: str
     is_published: bool
     provider: str
     stage: str
@@ -106,18 +113,24 @@ class Effects:
     async def create(self, request: CreateEffect, actor: str) -> EffectRecord:
         if _as_id(request.slug) is not None:
             raise InvalidRequest.field("slug", "This slug looks like an id. Choose a name.")
-        if request.is_published and "credits_cost" not in request.model_fields_set:
+        has_cost = "credits_cost" in request.model_fields_set
+        if request.price_formula and has_cost:
+            raise InvalidRequest.field("credits_cost", ONE_PRICE)
+        if request.is_published and not has_cost and not request.price_formula:
             raise InvalidRequest.field("credits_cost", NO_PRICE)
         effect_id = uuid7()
         async with self._databases.central.transaction() as connection:
             workflow = await _lock_workflow(connection, request.workflow, request.overrides)
+            values = request.model_dump(include=set(COLUMNS)) | _priced(
+                workflow, request.overrides, request.price_formula
+            )
             row = await SQL["create_effect"].row(
                 connection,
                 EffectRow,
                 id=effect_id,
                 slug=request.slug,
                 workflow_id=workflow.id,
-                **request.model_dump(include=set(COLUMNS)),
+                **values,
             )
             if row is None:
                 problem = FieldProblem("slug", "This slug is already in use.")
@@ -129,7 +142,8 @@ class Effects:
                 "effect",
                 effect_id,
                 slug=request.slug,
-                credits_cost=request.credits_cost,
+                credits_cost=row.credits_cost,
+                price_formula=row.price_formula,
                 is_published=request.is_published,
             )
             warnings = await _warnings(connection, request.provider)
@@ -145,11 +159,10 @@ class Effects:
                 reason = f"Another request changed the effect to version {current.version}. Read it again."
                 raise WrongState(reason, errors=[FieldProblem("version", reason)])
             values = {name: given.get(name, getattr(current, name)) for name in COLUMNS}
-            publishes = values["is_published"] and not current.is_published
-            if publishes and values["credits_cost"] == 0 and "credits_cost" not in given:
-                raise InvalidRequest.field("credits_cost", NO_PRICE)
+            _check_price(current, given, values)
             slug = given.get("workflow", current.workflow)
             workflow = await _lock_workflow(connection, slug, values["overrides"])
+            values |= _priced(workflow, values["overrides"], values["price_formula"])
             row = await SQL["update_effect"].row(
                 connection, EffectRow, id=current.id, workflow_id=workflow.id, **values
             )
@@ -268,6 +281,29 @@ def _as_id(text: str) -> UUID | None:
 
 def named(id_or_slug: str) -> dict[str, Any]:
     return {"id": _as_id(id_or_slug), "slug": id_or_slug}
+
+
+def _check_price(current: EffectRow, given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Refuses a change that leaves the price open."""
+    has_cost, formula = "credits_cost" in given, values["price_formula"]
+    if formula and has_cost:
+        raise InvalidRequest.field("credits_cost", f"{ONE_PRICE} To remove the formula, send an empty text.")
+    if current.price_formula and not formula and not has_cost:
+        raise InvalidRequest.field("credits_cost", "Send the price that replaces the formula.")
+    publishes = values["is_published"] and not current.is_published
+    if publishes and values["credits_cost"] == 0 and not has_cost and not formula:
+        raise InvalidRequest.field("credits_cost", NO_PRICE)
+
+
+def _priced(workflow: LockedWorkflow, overrides: Mapping[str, Any], formula: str) -> dict[str, Any]:
+    """The lowest price, if a formula calculates the price. Raises if a job might have no price."""
+    if not formula:
+        return {}
+    properties = [Property.model_validate(each) for each in workflow.properties]
+    try:
+        return {"credits_cost": lowest_price(formula, properties, overrides)}
+    except FormulaProblem as problem:
+        raise InvalidRequest.field("price_formula", str(problem)) from None
 
 
 async def _lock_workflow(connection: Connection, slug: str, overrides: dict[str, Any]) -> LockedWorkflow:

@@ -27,6 +27,7 @@ class ImageEffectRow(NamedTuple):
     preview: Any
     overrides: Any
     credits_cost: int
+    price_formula: str
     workflow: str
     is_active: bool
     properties: Any
@@ -40,6 +41,7 @@ class ImageEffect:
     name: str
     description: str
     credits_cost: int
+    price_formula: str
     is_active: bool
     workflow: str
     properties: tuple[Property, ...]
@@ -74,6 +76,7 @@ class ImageEffects:
             name=row.name,
             description=row.description,
             credits_cost=row.credits_cost,
+            price_formula=row.price_formula,
             is_active=row.is_active,
             workflow=row.workflow,
             properties=tuple(Property.model_validate(each) for each in row.properties),

@@ -26,6 +26,7 @@ class ListedEffect(NamedTuple):
     preview: Any
     overrides: Any
     credits_cost: int
+    price_formula: str
     last_processing_time_seconds: float | None
     provider: str
     stage: str
@@ -51,6 +52,18 @@ class PublishedEffect(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """The price of an effect's jobs. `pricing.prices.price_of` calculates the price of one job."""
+
+    # With a formula, the lowest price.
+    tokens: int
+    formula: str = ""
+
+
+FREE = Price(0)
+
+
+@dataclass(frozen=True, slots=True)
 class EffectRecipe:
     """All data of a published effect that is needed to build a job."""
 
@@ -62,7 +75,7 @@ class EffectRecipe:
     is_active: bool
     properties: tuple[Property, ...]
     overrides: dict[str, Any]
-    cost: int
+    price: Price
     provider: str
     stage: str
     run_limit_seconds: int
@@ -95,6 +108,7 @@ def effect_view(row: ListedEffect, preview: EffectPreview | None) -> Effect:
         category=row.category,
         preview=preview,
         credits_cost=row.credits_cost,
+        price_formula=row.price_formula,
         refund_on_cancel=row.refund_on_cancel,
         is_available=row.is_active,
         last_processing_time_seconds=row.last_processing_time_seconds,
@@ -163,7 +177,7 @@ def recipe_of(row: PublishedEffect) -> EffectRecipe:
         is_active=effect.is_active,
         properties=tuple(Property.model_validate(each) for each in effect.properties),
         overrides=effect.overrides,
-        cost=effect.credits_cost,
+        price=Price(effect.credits_cost, effect.price_formula),
         provider=effect.provider,
         stage=effect.stage,
         run_limit_seconds=row.run_limit_seconds,

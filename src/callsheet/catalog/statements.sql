@@ -84,7 +84,12 @@ WHERE workflow_id = :workflow_id AND version = :version
 SELECT EXISTS (SELECT FROM comfyui_workers WHERE revoked_at IS NULL AND :provider = ANY (providers))
 
 -- name: effects_of_workflow
-SELECT slug, overrides FROM effects WHERE workflow_id = :workflow_id ORDER BY slug
+SELECT slug, overrides, price_formula FROM effects WHERE workflow_id = :workflow_id ORDER BY slug
+
+-- name: set_lowest_price
+-- New limits of the properties of a workflow change the lowest price that a formula can have.
+UPDATE effects SET credits_cost = :credits_cost
+WHERE workflow_id = :workflow_id AND slug = :slug AND credits_cost <> :credits_cost
 
 -- name: delete_workflow
 -- The database refuses if an effect, a lane of the queue or a timing refers to the workflow.
@@ -96,20 +101,21 @@ SELECT id, slug, properties, comfyui_workflow_path FROM workflows WHERE slug = :
 
 -- part: written_effect_columns
 id, slug, name, description, category, preview, (SELECT w.slug FROM workflows w WHERE w.id = effects.workflow_id) AS
-workflow, overrides, credits_cost, is_published, provider, stage, last_processing_time_seconds, has_jobs, version,
-created_at, updated_at
+workflow, overrides, credits_cost, price_formula, is_published, provider, stage, last_processing_time_seconds, has_jobs,
+version, created_at, updated_at
 
 -- name: create_effect
-INSERT INTO effects (id, slug, name, description, category, workflow_id, overrides, credits_cost, is_published,
-    provider, stage)
-VALUES (:id, :slug, :name, :description, :category, :workflow_id, :overrides, :credits_cost, :is_published, :provider,
-    :stage)
+INSERT INTO effects (id, slug, name, description, category, workflow_id, overrides, credits_cost, price_formula,
+    is_published, provider, stage)
+VALUES (:id, :slug, :name, :description, :category, :workflow_id, :overrides, :credits_cost, :price_formula,
+    :is_published, :provider, :stage)
 ON CONFLICT (slug) DO NOTHING
 RETURNING {written_effect_columns}
 
 -- part: effect_columns
 e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
-e.is_published, e.provider, e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
+e.price_formula, e.is_published, e.provider, e.stage, e.last_processing_time_seconds, e.has_jobs, e.version,
+e.created_at, e.updated_at
 
 -- name: find_effect
 SELECT {effect_columns}
@@ -132,8 +138,8 @@ ORDER BY e.id DESC LIMIT :limit
 
 -- name: update_effect
 UPDATE effects SET name = :name, description = :description, category = :category, workflow_id = :workflow_id,
-    overrides = :overrides, credits_cost = :credits_cost, is_published = :is_published, provider = :provider,
-    stage = :stage, version = version + 1, updated_at = clock_timestamp()
+    overrides = :overrides, credits_cost = :credits_cost, price_formula = :price_formula, is_published = :is_published,
+    provider = :provider, stage = :stage, version = version + 1, updated_at = clock_timestamp()
 WHERE id = :id
 RETURNING {written_effect_columns}
 
@@ -144,7 +150,7 @@ UPDATE effects SET preview = :preview, version = version + 1, updated_at = clock
 DELETE FROM effects WHERE id = :id
 
 -- part: listed_effect_columns
-e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost,
+e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost, e.price_formula,
 e.last_processing_time_seconds, e.provider, e.stage, w.id AS workflow_id, w.is_active, w.properties,
 w.output_mime_type, w.refund_on_cancel
 
@@ -179,8 +185,8 @@ WHERE w.slug = :slug
 ORDER BY e.id
 
 -- name: list_image_effects
-SELECT e.id, e.slug, e.name, e.description, e.preview, e.overrides, e.credits_cost, w.slug AS workflow, w.is_active,
-    w.properties, w.comfyui_workflow_path
+SELECT e.id, e.slug, e.name, e.description, e.preview, e.overrides, e.credits_cost, e.price_formula,
+    w.slug AS workflow, w.is_active, w.properties, w.comfyui_workflow_path
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND e.is_published
   AND w.output_mime_type LIKE 'image/%' AND w.comfyui_workflow_path IS NOT NULL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from callsheet.catalog.graph_store import GraphStore
-from callsheet.catalog.offers import EffectRecipe
+from callsheet.catalog.offers import FREE, EffectRecipe
 from callsheet.catalog.properties import check_overrides
 from callsheet.catalog.workflows import Workflows, checked, refuse
 from callsheet.wire.catalog import Property
@@ -51,7 +51,7 @@ class WorkflowTests:
             is_active=True,
             properties=settable,
             overrides=dict(request.overrides),
-            cost=0,
+            price=FREE,
             provider=request.provider,
             stage=request.stage,
             run_limit_seconds=found.run_limit_seconds,

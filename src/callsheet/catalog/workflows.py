@@ -13,6 +13,8 @@ from callsheet.catalog.engines.environments import judge
 from callsheet.catalog.engines.requirements import loaded_by, required_of
 from callsheet.catalog.graph_store import MAX_GRAPH_BYTES, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
+from callsheet.catalog.pricing.formulas import FormulaProblem
+from callsheet.catalog.pricing.ranges import lowest_price
 from callsheet.catalog.properties import check_output, check_overrides, check_properties
 from callsheet.catalog.proposing.reachable_nodes import check_reach
 from callsheet.identity.audit_log import record
@@ -78,6 +80,7 @@ class WorkflowRow(NamedTuple):
 class EffectOverrides(NamedTuple):
     slug: str
     overrides: Any
+    price_formula: str
 
 
 class Workflows:
@@ -255,9 +258,17 @@ async def _require_assets(connection: Connection, properties: Sequence[Property]
 
 
 async def _require_effects_fit(connection: Connection, workflow_id: int, properties: Sequence[Property]) -> None:
-    problems = []
+    problems: list[FieldProblem] = []
+    lowest: dict[str, int] = {}
     for effect in await SQL["effects_of_workflow"].rows(connection, EffectOverrides, workflow_id=workflow_id):
-        for problem in check_overrides(properties, effect.overrides):
-            reason = f"The effect {effect.slug!r} would no longer fit. {problem}"
-            problems.append(FieldProblem("properties", reason))
+        wrong: list[object] = list(check_overrides(properties, effect.overrides))
+        if effect.price_formula and not wrong:
+            try:
+                lowest[effect.slug] = lowest_price(effect.price_formula, properties, effect.overrides)
+            except FormulaProblem as problem:
+                wrong.append(f"Its price_formula: {problem}")
+        reasons = (f"The effect {effect.slug!r} would no longer fit. {each}" for each in wrong)
+        problems.extend(FieldProblem("properties", reason) for reason in reasons)
     refuse(problems)
+    for slug, tokens in lowest.items():
+        await SQL["set_lowest_price"].run(connection, workflow_id=workflow_id, slug=slug, credits_cost=tokens)

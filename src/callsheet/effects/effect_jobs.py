@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
 from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolve
+from callsheet.catalog.pricing.prices import SentFile, depends_on_files, price_of
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
@@ -44,6 +46,16 @@ class ReadyFiles(Protocol):
     ) -> dict[UUID, ReadyFile]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    # The file that the effect processes.
+    primary: ReadyFile | None
+    # Every file of the user that the job reads.
+    files: Mapping[UUID, ReadyFile]
+    # The same files, by the keys of their properties.
+    sent: Mapping[str, SentFile]
+
+
 class EffectJobs:
     def __init__(self, databases: Databases, catalog: CatalogRoom, files: ReadyFiles, submission: Submission):
         self._databases = databases
@@ -57,10 +69,12 @@ class EffectJobs:
         return await self._submission.once(principal, wanted, partial(self.prepare, principal, wanted))
 
     async def check(self, wanted: SubmitEffectJob) -> int:
-        """Checks the parts of the request that do not depend on the user or the file. Returns the price."""
+        """Checks the parts of the request that do not depend on the user or the file. Returns the price, or the lowest
+        one if a file decides.
+        """
         recipe = await self._recipe(wanted.effect_id)
-        resolve(recipe, wanted.input_payload)
-        return recipe.cost
+        resolved = resolve(recipe, wanted.input_payload)
+        return recipe.price.tokens if depends_on_files(recipe.price.formula) else price_of(recipe, resolved, {})
 
     async def prepare(self, principal: Owner, wanted: SubmitEffectJob) -> NewJob:
         """The effect job, ready for submission: its rules are checked and its payload is built."""
@@ -77,7 +91,8 @@ class EffectJobs:
         if isinstance(wanted, SubmitEffectJob):
             given = with_seeds(recipe, given)
         resolved = resolve(recipe, given)
-        primary, files = await self._inputs(principal, wanted, recipe, resolved)
+        inputs = await self._inputs(principal, wanted, recipe, resolved)
+        primary, files = inputs.primary, inputs.files
         payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
         return NewJob(
             tenant_id=principal.tenant_id,
@@ -85,7 +100,7 @@ class EffectJobs:
             kind=KIND,
             workflow_id=recipe.workflow_id,
             payload=payload,
-            cost=recipe.cost,
+            cost=price_of(recipe, resolved, inputs.sent),
             provider=recipe.provider,
             stage=recipe.stage,
             priority=wanted.priority if isinstance(wanted, SubmitEffectJob) else 0,
@@ -111,10 +126,7 @@ class EffectJobs:
             )
         return recipe
 
-    async def _inputs(
-        self, principal: Owner, wanted: Wanted, recipe: EffectRecipe, resolved: PropertyValues
-    ) -> tuple[ReadyFile | None, Mapping[UUID, ReadyFile]]:
-        """The file that the effect processes, and every file of the user that the job reads."""
+    async def _inputs(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe, resolved: PropertyValues) -> Inputs:
         pool = await self._databases.pool(principal.pool)
         field, primary_id = await self._primary(pool, principal, wanted, primary_input(recipe.properties))
         ids = {*resolved.user_files.values(), *([primary_id] if primary_id else [])}
@@ -130,7 +142,8 @@ class EffectJobs:
         if primary is not None and primary_id is not None:
             named.insert(0, (field, primary, primary_id))
         refuse(list(_check_files(named, found)))
-        return found[primary_id] if primary_id else None, found
+        sent = {each.key: SentFile(field, found[file_id]) for field, each, file_id in named}
+        return Inputs(found[primary_id] if primary_id else None, found, sent)
 
     async def _primary(
         self, pool: Database, principal: Owner, wanted: Wanted, primary: Property | None

@@ -16,7 +16,7 @@ from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.responses import download_name, served_type, shows_inline
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
-from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.database.sql import copied, statements
 from callsheet.settings import Settings
 from callsheet.wire.errors import NotFound
 from callsheet.wire.media import File, MediaPreviews
@@ -60,8 +60,13 @@ class ReadyFile:
     mime_type: str
     size: int
     sha256: str | None
-    # None until the previews are made, and for files that are not videos.
+    # Whether the previews are made, or still will be. The control plane measures a file when it makes them.
+    measured: Literal["pending", "ready", "none"] = "none"
+    # Of a video or a sound.
     duration_seconds: float | None = None
+    # Of an image or a video.
+    width: int | None = None
+    height: int | None = None
 
 
 class Files:
@@ -87,7 +92,19 @@ class Files:
     ) -> dict[UUID, ReadyFile]:
         """The files that belong to the user and are ready. The caller reports which ones are missing."""
         rows = await self.rows(pool, tenant_id, file_ids)
-        return {row.id: _ready(row) for row in rows if row.user_id == user_id and row.status == "ready"}
+        return {row.id: self._ready(row) for row in rows if row.user_id == user_id and row.status == "ready"}
+
+    def _ready(self, row: FileRow) -> ReadyFile:
+        measured: Literal["pending", "ready", "none"] = "none"
+        if row.preview_status == "ready":
+            measured = "ready"
+        elif self._is_due(row):
+            measured = "pending"
+        return ReadyFile(
+            **copied(("id", "path", "name", "mime_type", "size", "sha256"), row),
+            measured=measured,
+            **copied(("duration_seconds", "width", "height"), row),
+        )
 
     async def own(self, principal: Principal, file_id: UUID) -> FileRow:
         """A file of the caller. A file of another user is reported as missing (G6)."""
@@ -138,16 +155,14 @@ class Files:
                 duration_seconds=row.duration_seconds,
                 has_clip=bool(row.has_clip),
             )
-        is_due = status == "pending" and row.preview_kind in self._previewed
-        return MediaPreviews(preview_status="pending" if is_due else "none")
+        return MediaPreviews(preview_status="pending" if self._is_due(row) else "none")
+
+    def _is_due(self, row: FileRow) -> bool:
+        return row.preview_status == "pending" and row.preview_kind in self._previewed
 
     @property
     def disk(self) -> str:
         return self.settings.storage.backend
-
-
-def _ready(row: FileRow) -> ReadyFile:
-    return ReadyFile(row.id, row.path, row.name, row.mime_type, row.size, row.sha256, row.duration_seconds)
 
 
 def listed_files(outputs: object) -> list[UUID]:

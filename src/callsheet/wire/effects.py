@@ -6,13 +6,24 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from callsheet.wire.base import WHOLE, Line, OptionalLine, ResponseModel, Switch, UserRequest
 from callsheet.wire.catalog import Credits, Limits, Paragraph, PropertyType, RefundOnCancel, Values
 from callsheet.wire.forms import Provider, Slug, WorkflowSlug
 from callsheet.wire.jobs import JobRequest
 from callsheet.wire.media import MediaPreviews
+
+MAX_FORMULA_LENGTH = 1000
+PriceFormula = Annotated[
+    str, StringConstraints(strip_whitespace=True, max_length=MAX_FORMULA_LENGTH, pattern=r"^[ -~]*$")
+]
+FORMULA = (
+    "Price of a job in tokens, calculated from its properties and rounded up, for example "
+    "`2 + ceil(video.seconds / 10)`. Empty: credits_cost is the price."
+)
+
+LOWEST = "Price of a job in tokens. With a price_formula: the lowest price that a job can have."
 
 
 class CreateEffect(UserRequest):
@@ -22,7 +33,12 @@ class CreateEffect(UserRequest):
     category: OptionalLine = Field("", description="Heading in the gallery, for example Color.")
     workflow: WorkflowSlug
     overrides: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
-    credits_cost: Credits = Field(0, description="Price of a job in tokens. Required if is_published is true.")
+    credits_cost: Credits = Field(
+        0,
+        description="Price of a job in tokens. Required if is_published is true and there is no price_formula. Leave "
+        "it out with a price_formula.",
+    )
+    price_formula: PriceFormula = Field("", description=FORMULA)
     is_published: Switch = False
     provider: Provider = "self_hosted"
     stage: Slug = "production"
@@ -41,7 +57,10 @@ class UpdateEffect(UserRequest):
     credits_cost: Credits | None = Field(
         None,
         description="Required if is_published becomes true and the price is still 0. The price 0 makes the "
-        "effect free.",
+        "effect free. Leave it out with a price_formula.",
+    )
+    price_formula: PriceFormula | None = Field(
+        None, description=f"{FORMULA} To remove a formula, send an empty text and credits_cost."
     )
     is_published: Switch | None = None
     provider: Provider | None = None
@@ -83,7 +102,8 @@ class EffectRecord(ResponseModel):
     preview: EffectPreview | None = None
     workflow: str
     overrides: dict[str, Any]
-    credits_cost: int
+    credits_cost: int = Field(description=LOWEST)
+    price_formula: str = Field("", description=FORMULA)
     is_published: bool
     provider: str
     stage: str
@@ -155,7 +175,8 @@ class Effect(ResponseModel):
     description: str
     category: str = Field("", description="Heading in the gallery. Empty: no heading.")
     preview: EffectPreview | None = None
-    credits_cost: int
+    credits_cost: int = Field(description=LOWEST)
+    price_formula: str = Field("", description=f"{FORMULA} `POST /api/quotes` calculates it for a job.")
     refund_on_cancel: RefundOnCancel = Field(
         description="Refund when a running job is canceled: all its tokens, or `unspent`, the share of the run that "
         "is left."

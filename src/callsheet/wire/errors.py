@@ -251,6 +251,20 @@ class InsufficientStorage(Refusal):
         )
 
 
+class FileNotMeasured(Refusal):
+    """The price depends on a file that is not measured yet. Send the request again in a moment."""
+
+    code = "file_not_measured"
+    retry_after_seconds = 2
+
+    def __init__(self, field: str, measure: str):
+        reason = (
+            f"The price depends on the {measure} of this file, which Callsheet is measuring. Send the request again in "
+            "a moment."
+        )
+        super().__init__(reason, errors=[FieldProblem(field, reason)], retry_after_seconds=self.retry_after_seconds)
+
+
 class InsufficientTokens(Refusal):
     """The wallet does not hold enough tokens for this job."""
 

@@ -154,7 +154,8 @@ class CatalogApi:
         slug = workflow or (await self.workflow())["slug"]
         number = next(_numbers)
         request = {"slug": f"effect-{number}", "name": f"Effect {number}", "workflow": slug, "is_published": True}
-        request["credits_cost"] = 0
+        if "price_formula" not in changes:
+            request["credits_cost"] = 0
         return await self.made("/api/admin/effects", {**request, **changes})
 
     async def person(self, pool: str = "pool_1", tokens: int = 100, *, tenant_of: Person | None = None) -> Person:

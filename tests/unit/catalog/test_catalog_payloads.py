@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from callsheet.catalog.offers import EffectRecipe
+from callsheet.catalog.offers import EffectRecipe, Price
 from callsheet.catalog.payloads import check_file, filled, resolve
+from callsheet.catalog.pricing.prices import SentFile, price_of
+from callsheet.media.files import ReadyFile
+from callsheet.plumbing.http.problems import problem_response
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import Property
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import FileNotMeasured, InvalidRequest
 from tests.support.effect_recipes import effect_recipe
 from tests.support.http.catalog_api import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
 
@@ -138,3 +141,20 @@ def test_a_sound_of_another_kind_or_length_is_refused(mime_type: str, seconds: f
     wanted = Property.model_validate({"key": "voice", "type": "audio", "placeholder": "__VOICE__", "limits": limits})
     found = check_file("input_payload.voice", wanted, Upload(uuid7(), "p", "n", mime_type, 5, None), seconds)
     assert [problem.reason for problem in found] == ([words] if words else [])
+
+
+def test_a_price_waits_until_the_file_that_decides_it_is_measured() -> None:
+    priced = replace(recipe(), price=Price(1, "ceil(input.seconds) + input.megapixels / 2"))
+    resolved = resolve(priced, {"prompt": "a cat"})
+    file = ReadyFile(uuid7(), "a", "a.mp4", "video/mp4", 1, None, measured="pending")
+    with pytest.raises(FileNotMeasured) as early:
+        price_of(priced, resolved, {"input": SentFile("video_id", file)})
+    response = problem_response(early.value)
+    assert (response.status_code, response.headers["retry-after"]) == (503, "2")
+    assert [each.field for each in early.value.errors] == ["video_id"]
+    ready = replace(file, measured="ready", duration_seconds=2.0004, width=1920, height=1080)
+    # 2 seconds to the thousandth, and half of 2.0736 megapixels.
+    assert price_of(priced, resolved, {"input": SentFile("video_id", ready)}) == 4
+    still = replace(ready, duration_seconds=None)
+    with pytest.raises(InvalidRequest, match="video_id: The price depends on the seconds of this file, which are not"):
+        price_of(priced, resolved, {"input": SentFile("video_id", still)})

@@ -7,6 +7,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from callsheet.catalog.image_effects import ImageEffect, ImageEffects
+from callsheet.catalog.pricing.prices import depends_on_files
 from callsheet.catalog.properties import primary_input
 from callsheet.pipelines.run.workflow_placeholders import PARENT, PROMPT, SEED, file_property, property_of, undescribed
 from callsheet.wire.base import Page
@@ -35,8 +36,10 @@ class StepWorkflows:
 
 def can_be_step(effect: ImageEffect) -> bool:
     """Whether a step can use the effect. A step passes at most one image to its workflow, so an effect that requires
-    another file cannot be a step, unless the file has a default.
+    another file cannot be a step, unless the file has a default. Nor can one whose price depends on a file.
     """
+    if depends_on_files(effect.price_formula):
+        return False
     primary = primary_input(effect.properties)
     if primary is not None and primary.type is not PropertyType.IMAGE:
         return False
@@ -59,6 +62,7 @@ def step_workflow(effect: ImageEffect) -> StepWorkflow:
         name=effect.name,
         description=effect.description,
         credits_cost=effect.credits_cost,
+        price_formula=effect.price_formula,
         is_available=effect.is_active,
         preview=effect.preview,
         takes_image=file_property(effect) is not None or PARENT in names,

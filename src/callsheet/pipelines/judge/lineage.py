@@ -134,7 +134,8 @@ class Lineages:
             kind=REPLAY,
             workflow_id=job.workflow_id,
             payload=job.payload,
-            cost=recipe.cost,
+            # A formula needs the values of the job, which are only in its graph. Its price is that of these values.
+            cost=job.cost if recipe.price.formula else recipe.price.tokens,
             provider=recipe.provider,
             stage=recipe.stage,
             max_attempts=job.max_attempts,

@@ -305,7 +305,7 @@ ORDER BY ancestry.distance DESC
 
 -- name: job_of_candidate
 SELECT kind, actor, queue_name, workflow_id, effect_id, max_attempts, lease_seconds, run_limit_seconds,
-    input_file_ids, payload
+    input_file_ids, payload, cost
 FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id = :job_id
 

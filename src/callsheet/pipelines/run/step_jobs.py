@@ -13,6 +13,7 @@ from uuid import UUID
 from callsheet.catalog.graphs import Graph
 from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import FIELD, PayloadFile, check_file, filled, resolve
+from callsheet.catalog.pricing.prices import price_of
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.show.descriptions import JobDescription, medium_of
 from callsheet.jobs.submit.new_jobs import NewJob
@@ -165,7 +166,7 @@ class StepJobs:
             kind=PIPELINE,
             workflow_id=recipe.workflow_id,
             payload=payload,
-            cost=recipe.cost,
+            cost=price_of(whole, resolved, {}),
             provider=recipe.provider,
             stage=recipe.stage,
             run_limit_seconds=recipe.run_limit_seconds,
@@ -188,7 +189,11 @@ class StepJobs:
         """The price of a job of the step."""
         if step.effect_id is None:
             return await self.tasks.cost(step, needs_of(step), given.prompt, given.variables)
-        return (await self._open(step.effect_id))[0].cost
+        recipe, graph = await self._open(step.effect_id)
+        if not recipe.price.formula:
+            return recipe.price.tokens
+        whole, values = _fitted(recipe, graph, needs_of(step), given)
+        return price_of(whole, resolve(whole, values), {})
 
     async def preview(self, step: StepRow, given: RunInputs) -> StepJobPreview:
         """The job that `build` would make without a parent. Nothing is written."""

@@ -71,6 +71,7 @@ class CandidateJob(NamedTuple):
     run_limit_seconds: int
     input_file_ids: list[UUID]
     payload: dict[str, Any]
+    cost: int
 
 
 class TaskSteps:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from callsheet.catalog.graphs import Graph, texts_of
 from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.placeholders import as_text
+from callsheet.catalog.pricing.prices import depends_on_files
 from callsheet.catalog.properties import Unfit, check_properties, fit, primary_input
 from callsheet.wire.catalog import FILES, MAX_TEXT_LENGTH, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
@@ -115,11 +116,19 @@ def _type_of(value: object) -> PropertyType:
     return PropertyType.TEXT
 
 
+PRICED_BY_FILE = (
+    "The price of this effect depends on a file, and the files of a run are not measured before its jobs start. Choose "
+    "an effect with another price."
+)
+
+
 def check_step(recipe: EffectRecipe, graph: Graph, needs: Needs, position: int) -> Iterator[FieldProblem]:
     """Problems of the workflow as a step that do not depend on a run, by the field of the step."""
     names = undescribed(recipe, graph)
     refused = [reason for name in sorted(names) if (reason := unknown(name, needs))]
     yield from (FieldProblem("workflow", reason) for reason in refused)
+    if depends_on_files(recipe.price.formula):
+        yield FieldProblem("workflow", PRICED_BY_FILE)
     if refused:
         return
     whole = completed(recipe, graph, {})

@@ -19,6 +19,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import (
     AlreadyRegistered,
     FieldProblem,
+    FileNotMeasured,
     InsufficientStorage,
     InternalError,
     InvalidRequest,
@@ -86,6 +87,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "headers_too_large": 431,
     "internal_error": 500,
     "unavailable": 503,
+    "file_not_measured": 503,
     "insufficient_storage": 507,
 }
 
@@ -124,7 +126,7 @@ def _headers(refusal: Refusal) -> dict[str, str]:
             return {"Retry-After": str(refusal.retry_after_seconds)}
         case RangeNotSatisfiable():
             return {"Content-Range": f"bytes */{refusal.size}"}
-        case Unavailable() | InsufficientStorage():
+        case Unavailable() | InsufficientStorage() | FileNotMeasured():
             return {"Retry-After": str(refusal.retry_after_seconds)}
     if STATUS_OF_CODE[refusal.code] == HTTPStatus.UNAUTHORIZED:
         return {"WWW-Authenticate": 'Bearer realm="callsheet"'}

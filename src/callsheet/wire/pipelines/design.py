@@ -10,7 +10,7 @@ from pydantic import Field
 
 from callsheet.wire.base import ResponseModel, UserRequest
 from callsheet.wire.catalog import Paragraph, PropertyValue
-from callsheet.wire.effects import EffectPreview, EffectProperty
+from callsheet.wire.effects import LOWEST, EffectPreview, EffectProperty
 from callsheet.wire.pipelines.pipelines import (
     DEFAULT_LEAVES,
     Children,
@@ -65,7 +65,8 @@ class StepWorkflow(ResponseModel):
     effect_id: UUID
     name: str
     description: str
-    credits_cost: int
+    credits_cost: int = Field(description=LOWEST)
+    price_formula: str = ""
     is_available: bool = Field(description="Whether the workflow is switched on.")
     preview: EffectPreview | None = None
     takes_image: bool = Field(description="Whether the workflow can use the image of the parent.")

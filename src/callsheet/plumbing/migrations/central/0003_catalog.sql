@@ -107,6 +107,7 @@ CREATE TABLE effects (
     version                       integer NOT NULL DEFAULT 1,
     category                      text NOT NULL DEFAULT '',
     preview                       jsonb,
+    price_formula                 text NOT NULL DEFAULT '',
     CONSTRAINT one_effect_per_slug UNIQUE (slug),
     CONSTRAINT workflow_exists FOREIGN KEY (workflow_id) REFERENCES workflows (id),
     CONSTRAINT slug_is_valid CHECK (slug ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
@@ -117,12 +118,15 @@ CREATE TABLE effects (
     CONSTRAINT stage_is_valid CHECK (stage ~ '^[a-z0-9][a-z0-9-]{0,62}$'),
     CONSTRAINT version_is_positive CHECK (version > 0),
     CONSTRAINT category_is_short CHECK (length(category) <= 200),
-    CONSTRAINT preview_is_an_object CHECK (jsonb_typeof(preview) = 'object')
+    CONSTRAINT preview_is_an_object CHECK (jsonb_typeof(preview) = 'object'),
+    CONSTRAINT price_formula_is_short CHECK (length(price_formula) <= 1000)
     -- The last processing time is written with every completion.
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE effects IS 'A product on top of a workflow: a price, fixed values, and what a gallery shows.';
 COMMENT ON COLUMN effects.overrides IS 'Values of the properties of the workflow that the effect fixes, by key.';
-COMMENT ON COLUMN effects.credits_cost IS 'Tokens that a job costs.';
+COMMENT ON COLUMN effects.credits_cost IS 'Tokens that a job costs. With a formula, the lowest price of a job.';
+COMMENT ON COLUMN effects.price_formula IS
+    'Calculates the price of a job from its properties when it is submitted. Empty: credits_cost is the price.';
 COMMENT ON COLUMN effects.provider IS 'Provider that executes the jobs.';
 COMMENT ON COLUMN effects.stage IS 'Stage of the workers that execute the jobs.';
 COMMENT ON COLUMN effects.last_processing_time_seconds IS 'How long the last run took.';
