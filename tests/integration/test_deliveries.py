@@ -145,7 +145,7 @@ async def test_an_event_is_sent_again_until_it_is_accepted_and_later_events_of_i
         assert first["response_text"].startswith("closed \ufffdx")
         receiver.status = 200
         await deliveries.send()
-        assert per_job(receiver) == {str(first["job_id"]): ["job.accepted", "job.started", "job.completed"]}
+        assert per_job(receiver) == {str(first["subject_id"]): ["job.accepted", "job.started", "job.completed"]}
         assert [row["status"] for row in await deliveries.rows(ann)] == ["delivered"] * 3
 
 

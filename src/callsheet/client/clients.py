@@ -61,6 +61,7 @@ class Callsheet:
         idempotency_key: str | None = None,
         client_reference: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        webhook_url: str | None = None,
         priority: int = 0,
         on_upload: Counted | None = None,
         **properties: Value,
@@ -71,7 +72,12 @@ class Callsheet:
         are properties of the effect; `values` takes properties that have the name of a parameter.
         """
         given = {**(values or {}), **properties}
-        fields = {"client_reference": client_reference, "metadata": metadata, "priority": priority}
+        fields = {
+            "client_reference": client_reference,
+            "metadata": metadata,
+            "webhook_url": webhook_url,
+            "priority": priority,
+        }
         return JobHandle(
             finished(self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)), self._calls
         )
@@ -85,6 +91,7 @@ class Callsheet:
         idempotency_key: str | None = None,
         client_reference: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        webhook_url: str | None = None,
         on_upload: Counted | None = None,
         on_progress: Heard | None = None,
         timeout: float | None = None,
@@ -98,6 +105,7 @@ class Callsheet:
             idempotency_key=idempotency_key,
             client_reference=client_reference,
             metadata=metadata,
+            webhook_url=webhook_url,
             on_upload=on_upload,
         )
         return job.wait(on_progress, timeout).file
@@ -166,13 +174,19 @@ class AsyncCallsheet:
         idempotency_key: str | None = None,
         client_reference: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        webhook_url: str | None = None,
         priority: int = 0,
         on_upload: Counted | None = None,
         **properties: Value,
     ) -> AsyncJobHandle:
         """Like `Callsheet.submit`."""
         given = {**(values or {}), **properties}
-        fields = {"client_reference": client_reference, "metadata": metadata, "priority": priority}
+        fields = {
+            "client_reference": client_reference,
+            "metadata": metadata,
+            "webhook_url": webhook_url,
+            "priority": priority,
+        }
         job = await self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)
         return AsyncJobHandle(job, self._calls)
 
@@ -185,6 +199,7 @@ class AsyncCallsheet:
         idempotency_key: str | None = None,
         client_reference: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        webhook_url: str | None = None,
         on_upload: Counted | None = None,
         on_progress: Heard | None = None,
         **properties: Value,
@@ -197,6 +212,7 @@ class AsyncCallsheet:
             idempotency_key=idempotency_key,
             client_reference=client_reference,
             metadata=metadata,
+            webhook_url=webhook_url,
             on_upload=on_upload,
         )
         return (await job.wait(on_progress)).file

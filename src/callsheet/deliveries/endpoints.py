@@ -46,7 +46,8 @@ NO_ENDPOINT = "There is no such webhook endpoint."
 class DeliveryRow(NamedTuple):
     id: int
     event: str
-    job_id: UUID | None
+    subject_id: UUID | None
+    url: str | None
     status: str
     created_at: datetime
     attempts: int

@@ -23,7 +23,8 @@ ORDER BY waiting.due_at LIMIT :limit
 
 -- name: claim
 -- Sets the time of the next attempt before the request: no other process sends the event meanwhile, and after a crash
--- it is sent again. An event waits for the earlier ones of its job. An endpoint that fails gets one request at a time.
+-- it is sent again. An event waits for the earlier ones of its subject. An endpoint that fails gets one request at a
+-- time.
 WITH endpoint AS MATERIALIZED (
     SELECT id, url, sealed_secret,
         CASE WHEN old_secret_until > clock_timestamp() THEN sealed_old_secret END AS sealed_old_secret,
@@ -36,7 +37,7 @@ WITH endpoint AS MATERIALIZED (
     WHERE d.endpoint_id = :endpoint_id AND d.status = 'waiting'
       AND d.due_at <= clock_timestamp() AND NOT EXISTS (
           SELECT FROM webhook_deliveries earlier
-          WHERE earlier.endpoint_id = :endpoint_id AND earlier.job_id = d.job_id AND earlier.number < d.number
+          WHERE earlier.endpoint_id = :endpoint_id AND earlier.subject_id = d.subject_id AND earlier.number < d.number
             AND earlier.status = 'waiting')
     ORDER BY d.due_at, d.number LIMIT coalesce((SELECT batch FROM endpoint), 0)
     FOR NO KEY UPDATE SKIP LOCKED
@@ -45,11 +46,12 @@ UPDATE webhook_deliveries d SET attempts = d.attempts + 1, attempted_at = clock_
     due_at = clock_timestamp() + make_interval(secs => :lease_seconds::double precision)
 FROM chosen_delivery, endpoint
 WHERE d.number = chosen_delivery.number
-RETURNING d.number, d.attempts, d.body, endpoint.url, endpoint.sealed_secret, endpoint.sealed_old_secret
+RETURNING d.number, d.attempts, d.body, coalesce(d.url, endpoint.url) AS url, endpoint.sealed_secret,
+    endpoint.sealed_old_secret
 
 -- name: record
 -- What became of requests to one endpoint. An event that was not accepted is tried again after a delay that doubles,
--- and the later events of its job wait for it. Only the claim that is the last one counts.
+-- and the later events of its subject wait for it. Only the claim that is the last one counts.
 WITH sent_delivery AS MATERIALIZED (
     SELECT number, attempts, is_accepted, response_status, response_text, error, milliseconds
     FROM jsonb_to_recordset(:results::jsonb) AS r (number bigint, attempts integer, is_accepted boolean,

@@ -2,8 +2,8 @@
 -- owns: webhook_endpoints, webhook_deliveries
 
 -- part: endpoint_columns
-id, url, events, scope, description, effect_ids, client_references, is_enabled AS enabled, created_at, failures,
-failing_since, last_error, disabled_at, disabled_reason
+id, url, events, scope, description, effect_ids, client_references, low_balance, is_enabled AS enabled, created_at,
+failures, failing_since, last_error, disabled_at, disabled_reason
 
 -- part: is_visible
 -- Endpoints of a tenant belong to all its administrators.
@@ -18,9 +18,9 @@ SELECT count(*) FROM webhook_endpoints WHERE tenant_id = :tenant_id AND user_id 
 
 -- name: create_endpoint
 INSERT INTO webhook_endpoints (tenant_id, id, user_id, scope, url, description, events, effect_ids, client_references,
-    sealed_secret, sealed_with)
+    low_balance, sealed_secret, sealed_with)
 VALUES (:tenant_id, :id, :user_id, :scope, :url, :description, :events, :effect_ids, :client_references,
-    :sealed_secret, :sealed_with)
+    :low_balance, :sealed_secret, :sealed_with)
 RETURNING {endpoint_columns}
 
 -- name: list_endpoints
@@ -36,6 +36,7 @@ SELECT {endpoint_columns} FROM webhook_endpoints WHERE {is_visible} AND id = :id
 UPDATE webhook_endpoints SET url = coalesce(:url, url), description = coalesce(:description, description),
     events = coalesce(:events::text[], events), effect_ids = coalesce(:effect_ids::uuid[], effect_ids),
     client_references = coalesce(:client_references::text[], client_references),
+    low_balance = coalesce(:low_balance, low_balance),
     is_enabled = coalesce(:enabled, is_enabled),
     failures = CASE WHEN :enabled THEN 0 ELSE failures END,
     failing_since = CASE WHEN :enabled THEN NULL ELSE failing_since END,
@@ -69,7 +70,7 @@ WHERE {is_visible} AND id = :id
 RETURNING number
 
 -- part: delivery_columns
-number AS id, event, job_id, status, created_at, attempts, attempted_at,
+number AS id, event, subject_id, url, status, created_at, attempts, attempted_at,
 CASE WHEN status = 'waiting' THEN due_at END AS next_attempt_at, ended_at, body, response_status, response_text, error,
 milliseconds
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from callsheet.wire.base import (
     METADATA,
@@ -136,6 +137,7 @@ class Job(MediaPreviews):
     parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
     client_reference: str | None = Field(None, description="What its client calls the job.")
     metadata: dict[str, str] | None = Field(None, description="Texts of its client, by key.")
+    webhook_url: str | None = Field(None, description="Where its events are sent, beside your other endpoints.")
     idempotency_key: str | None = Field(None, description="The idempotency key of the request that created the job.")
     title: str | None = Field(
         None,
@@ -226,6 +228,20 @@ class JobListFilter(JobFilters):
         return "run" if self.run_id is not None else None
 
 
+_WEBHOOK_URL = re.compile(r"https?://[!-~]{1,1990}")
+
+
+def _webhook_url(value: str) -> str:
+    if not _WEBHOOK_URL.fullmatch(value):
+        raise ValueError("Use a URL of at most 2,000 characters, for example https://shop.example.com/orders/1001.")
+    return value
+
+
+JobWebhookUrl = Annotated[
+    str, AfterValidator(_webhook_url), Field(json_schema_extra={"pattern": f"^{_WEBHOOK_URL.pattern}$"})
+]
+
+
 class JobRequest(KeyedRequest):
     """A request for a job. The fields that a client chooses for every kind of job are here. `NewJob` has fields of the
     same names.
@@ -237,6 +253,12 @@ class JobRequest(KeyedRequest):
         "filtered by it. Several jobs may have the same.",
     )
     metadata: Metadata | None = Field(None, description=METADATA)
+    webhook_url: JobWebhookUrl | None = Field(
+        None,
+        description="Where the events of this job are sent. It starts with the URL of a webhook endpoint of yours with "
+        "the scope `job`, which has the secret that signs them and says which events.",
+        examples=["https://shop.example.com/callsheet/orders/1001"],
+    )
 
 
 class SubmitReadyJob(KeyedRequest):

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import Line, Moment, OptionalLine, ResponseModel, Switch, UserRequest
+from callsheet.wire.base import WHOLE, Line, Moment, OptionalLine, ResponseModel, Switch, UserRequest
 
 MAX_FILTERS = 20
 
@@ -21,6 +21,12 @@ class WebhookEvent(StrEnum):
     FAILED = "job.failed"
     CANCELED = "job.canceled"
     EXPIRED = "job.expired"
+    BATCH_FINISHED = "batch.finished"
+    RUN_GATE = "run.gate"
+    RUN_FINISHED = "run.finished"
+    CANDIDATE_CREATED = "candidate.created"
+    WALLET_LOW = "wallet.low"
+    BUDGET_REACHED = "budget.reached"
 
 
 ENDS = (WebhookEvent.COMPLETED, WebhookEvent.FAILED, WebhookEvent.CANCELED, WebhookEvent.EXPIRED)
@@ -29,6 +35,7 @@ ENDS = (WebhookEvent.COMPLETED, WebhookEvent.FAILED, WebhookEvent.CANCELED, Webh
 class EndpointScope(StrEnum):
     USER = "user"
     TENANT = "tenant"
+    JOB = "job"
 
 
 class DeliveryStatus(StrEnum):
@@ -40,6 +47,7 @@ class DeliveryStatus(StrEnum):
 EndpointUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=8, max_length=2000)]
 Events = Annotated[list[WebhookEvent], Field(min_length=1, max_length=len(WebhookEvent))]
 EffectIds = Annotated[list[UUID], Field(max_length=MAX_FILTERS)]
+LowBalance = Annotated[int, Field(ge=1, le=2**53), WHOLE]
 References = Annotated[list[Line], Field(max_length=MAX_FILTERS)]
 
 
@@ -53,14 +61,23 @@ class CreateWebhookEndpoint(UserRequest):
     )
     scope: EndpointScope = Field(
         EndpointScope.USER,
-        description="`user`: your own jobs. `tenant`: all jobs of your tenant, for its administrators.",
+        description="`user`: events of your own jobs, runs and tokens. `tenant`: all events of your tenant, for its "
+        "administrators. `job`: your jobs with a `webhook_url` that starts with this URL; they are sent to that URL.",
     )
     description: OptionalLine = Field("", description="What the endpoint is for.")
     effect_ids: EffectIds = Field(
-        default_factory=list, description="Only jobs of these effects. Empty: jobs of all effects, and tasks."
+        default_factory=list,
+        description="Only jobs and candidates of these effects. Empty: all. Events about tokens are always sent.",
     )
     client_references: References = Field(
-        default_factory=list, description="Only jobs with one of these references. Empty: all jobs."
+        default_factory=list,
+        description="Only jobs, runs and batches with one of these references. Empty: all. Events about tokens are "
+        "always sent.",
+    )
+    low_balance: LowBalance = Field(
+        100,
+        description="`wallet.low` is sent when a balance falls below this number of tokens, once until it has risen "
+        "again.",
     )
 
 
@@ -72,6 +89,7 @@ class ChangeWebhookEndpoint(UserRequest):
     description: OptionalLine | None = None
     effect_ids: EffectIds | None = None
     client_references: References | None = None
+    low_balance: LowBalance | None = None
     enabled: Switch | None = Field(
         None,
         description="`false`: no event is written for the endpoint any more. `true` also ends the state `disabled`: "
@@ -87,6 +105,7 @@ class WebhookEndpoint(ResponseModel):
     description: str
     effect_ids: list[UUID]
     client_references: list[str]
+    low_balance: int
     enabled: bool = Field(description="False: its user switched it off.")
     created_at: datetime
     failures: int = Field(description="Requests in a row that were not accepted.")
@@ -110,10 +129,13 @@ class RotatedSecret(ResponseModel):
 class Delivery(ResponseModel):
     """An event for an endpoint, with the last attempt to send it."""
 
-    id: int = Field(description="Number of the delivery. Events of one job are sent in this order.")
+    id: int = Field(description="Number of the delivery. Events about one subject are sent in this order.")
     webhook_id: str = Field(description="The header webhook-id. It stays the same when the event is sent again.")
     event: str
-    job_id: UUID | None = Field(None, description="Null: a test.")
+    subject_id: UUID | None = Field(
+        None, description="The job, run, batch, user or budget that the event is about. Null: a test."
+    )
+    url: str | None = Field(None, description="The `webhook_url` of the job. Null: the URL of the endpoint.")
     status: DeliveryStatus
     created_at: datetime
     attempts: int
@@ -134,6 +156,6 @@ class ReplayRange(UserRequest):
 
 
 class Replayed(ResponseModel):
-    deliveries: int = Field(description="Number of events that are sent again, in their order per job.")
+    deliveries: int = Field(description="Number of events that are sent again, in their order per subject.")
     has_more: bool = Field(description="True: the range has more events. Repeat the request with the next one.")
     next_since: datetime | None = Field(None, description="`since` of the next request.")

@@ -15,6 +15,11 @@ CLIENT_REFERENCE = typer.Option(
     "--client-reference",
     help="What you call the job, for example the number of an order. Lists can filter by it.",
 )
+WEBHOOK_URL = typer.Option(
+    None,
+    "--webhook-url",
+    help="Where events of this job are sent. It starts with the URL of an endpoint with the scope job.",
+)
 METADATA = typer.Option(
     [], "--metadata", help="A text of yours that the job keeps: KEY=VALUE. Lists can filter by it. Can be repeated."
 )
@@ -32,6 +37,7 @@ def submit(
     output: Path | None = OUTPUT,
     client_reference: str | None = CLIENT_REFERENCE,
     metadata: list[str] = METADATA,
+    webhook_url: str | None = WEBHOOK_URL,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -39,7 +45,7 @@ def submit(
     from callsheet.cli.shared.sending import client_of, submit_file
     from callsheet.cli.shared.values import read_labels
 
-    labels = read_labels(client_reference, metadata)
+    labels = read_labels(client_reference, metadata, webhook_url)
     asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json, labels))
 
 
@@ -57,6 +63,7 @@ def task(
     ),
     client_reference: str | None = CLIENT_REFERENCE,
     metadata: list[str] = METADATA,
+    webhook_url: str | None = WEBHOOK_URL,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -65,7 +72,7 @@ def task(
     from callsheet.cli.shared.values import read_labels, read_payload
 
     payload = read_payload(values)
-    labels = read_labels(client_reference, metadata)
+    labels = read_labels(client_reference, metadata, webhook_url)
     asyncio.run(submit_task(client_of(url), actor, payload, queue, watch_it, output, as_json, labels))
 
 

@@ -36,9 +36,13 @@ def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
     return {key: _json_or_text(text) for key, text in map(_split, pairs)}
 
 
-def read_labels(client_reference: str | None, metadata: Sequence[str]) -> dict[str, Any]:
+def read_labels(client_reference: str | None, metadata: Sequence[str], webhook_url: str | None) -> dict[str, Any]:
     """What the client calls a job, for its request."""
-    return {"client_reference": client_reference, "metadata": dict(map(_split, metadata)) or None}
+    return {
+        "client_reference": client_reference,
+        "metadata": dict(map(_split, metadata)) or None,
+        "webhook_url": webhook_url,
+    }
 
 
 def read_payload(pairs: Sequence[str]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class JobRow(NamedTuple):
     parent_candidate_id: UUID | None
     client_reference: str | None
     metadata: Mapping[str, str] | None
+    webhook_url: str | None
     lease_seconds: int
     run_limit_seconds: int
     event_seq: int

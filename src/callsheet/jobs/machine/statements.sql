@@ -37,7 +37,7 @@ WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
 concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
 deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-parent_candidate_id, client_reference, metadata, lease_seconds, run_limit_seconds, event_seq
+parent_candidate_id, client_reference, metadata, webhook_url, lease_seconds, run_limit_seconds, event_seq
 
 -- part: other_columns
 -- The fields of a WholeJob that lists leave out.

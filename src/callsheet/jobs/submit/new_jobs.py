@@ -91,6 +91,7 @@ class NewJob:
     idempotency_key: str | None = None
     client_reference: str | None = None
     metadata: Mapping[str, str] | None = None
+    webhook_url: str | None = None
     task: NewTask | None = None
     slot: Slot | None = None
     # The texts that lists show. None: lists show the kind, and search does not find the job.

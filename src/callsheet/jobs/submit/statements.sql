@@ -4,7 +4,7 @@
 tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
 lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash,
 request_fields, actor, queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium,
-client_reference, metadata
+client_reference, metadata, webhook_url
 
 -- part: runs_reservation
 -- PostgreSQL runs a CTE that only calls functions if the statement reads it.
@@ -38,6 +38,8 @@ WITH new_job AS MATERIALIZED (
             = cardinality((job).input_file_ids) END AS has_files,
         CASE WHEN (job).video_id IS NULL THEN true
             ELSE video_is_free(tenant_id, user_id, (job).video_id) END AS has_video,
+        CASE WHEN (job).webhook_url IS NULL THEN true
+            ELSE webhook_endpoint_of(tenant_id, user_id, (job).webhook_url) IS NOT NULL END AS has_webhook,
         storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
             tenant_storage_files, user_database_bytes) AS has_room,
         CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
@@ -54,7 +56,7 @@ WITH new_job AS MATERIALIZED (
     FROM (
         SELECT (job).*, (description).sent, slot, now FROM checked_job
         WHERE balance >= (job).cost AND active < active_limit AND has_files AND has_video AND has_room
-          AND wait_seconds IS NULL AND slot_refusal IS NULL
+          AND has_webhook AND wait_seconds IS NULL AND slot_refusal IS NULL
     ) accepted
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, effect_id, video_id, created_at,
@@ -87,7 +89,7 @@ WITH new_job AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = a.tenant_id)
 )
 SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,
-    wait_seconds, slot_refusal
+    has_webhook, wait_seconds, slot_refusal
 FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
 WHERE {runs_reservation} AND {runs_filled_slot} AND {runs_delivery}
 

@@ -53,6 +53,10 @@ MACHINE_SQL = statements("callsheet.jobs.machine")
 NO_VIDEO = "You have no such video."
 # The fields that a client chooses for its job, whatever the job does.
 CHOSEN = tuple(name for name in names_of(NewJob) if name in JobRequest.model_fields)
+UNKNOWN_WEBHOOK = (
+    "No webhook endpoint of yours has the scope `job` and a URL that this one starts with. Create one, for example "
+    'with POST /api/webhook-endpoints and {"url": "https://shop.example.com", "scope": "job"}.'
+)
 STORAGE_QUOTAS = (
     *("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files"),
     "user_database_bytes",
@@ -71,6 +75,7 @@ class SubmitRow(NamedTuple):
     has_files: bool
     has_video: bool
     has_room: bool
+    has_webhook: bool
     # Time until the user may submit a job again; None: now.
     wait_seconds: int | None
     slot_refusal: str | None
@@ -237,6 +242,8 @@ class Submission:
             )
         if not row.has_video:
             raise await self._video_refusal(pool, new)
+        if not row.has_webhook:
+            raise InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
         if row.balance < new.cost:
             raise InsufficientTokens(new.cost, row.balance)
         if not row.has_room:

@@ -24,6 +24,7 @@ CREATE TABLE ai_jobs (
     provider_job_id         text,
     error                   jsonb,
     idempotency_key         text,
+    webhook_url             text,
     client_reference        text,
     metadata                jsonb,
     request_hash            bytea,
@@ -68,6 +69,7 @@ CREATE TABLE ai_jobs (
     CONSTRAINT actor_is_valid CHECK (actor ~ '^[a-z][a-z0-9_]{0,62}$'),
     CONSTRAINT queue_name_is_valid CHECK (queue_name ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
     CONSTRAINT workflow_run_id_is_not_empty CHECK (workflow_run_id <> ''),
+    CONSTRAINT webhook_url_is_short CHECK (length(webhook_url) BETWEEN 1 AND 2000),
     CONSTRAINT client_reference_is_a_line CHECK (client_reference ~ '^[^\x01-\x1f\x7f]{1,200}$'),
     CONSTRAINT metadata_is_a_small_object CHECK (
         jsonb_typeof(metadata) = 'object' AND octet_length(metadata::text) <= 8192),
@@ -103,6 +105,8 @@ COMMENT ON COLUMN ai_jobs.request_hash IS
     'Hash of the request with the idempotency key: the same key for another request is refused.';
 COMMENT ON COLUMN ai_jobs.request_fields IS
     'A short hash of each field of that request, to say which fields of another request differ. Ids are not hashed.';
+COMMENT ON COLUMN ai_jobs.webhook_url IS
+    'Where events of this job are sent; an endpoint of its user has its start.';
 COMMENT ON COLUMN ai_jobs.client_reference IS 'What the client calls the job, for example the number of an order.';
 COMMENT ON COLUMN ai_jobs.metadata IS 'Texts of the client, by key.';
 COMMENT ON COLUMN ai_jobs.submitted_at IS 'Start of the charge cycle.';
