@@ -8,7 +8,12 @@ const server = process.env.CALLSHEET_URL ?? "http://127.0.0.1:8400";
 
 export default defineConfig({
   plugins: [react(), tailwindcss()],
-  resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
+  resolve: {
+    alias: {
+      "@client": fileURLToPath(new URL("../clients/typescript/src", import.meta.url)),
+      "@": fileURLToPath(new URL("./src", import.meta.url)),
+    },
+  },
   build: {
     outDir: "../src/callsheet/web/static",
     emptyOutDir: true,
@@ -19,5 +24,9 @@ export default defineConfig({
     chunkSizeWarningLimit: 700,
     reportCompressedSize: false,
   },
-  server: { proxy: { "/api": server, "/storage": server, "/docs": server, "/openapi.json": server } },
+  server: {
+    // The core of the TypeScript client is outside of this folder.
+    fs: { allow: [".."] },
+    proxy: { "/api": server, "/storage": server, "/docs": server, "/openapi.json": server },
+  },
 });

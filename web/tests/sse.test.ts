@@ -1,5 +1,5 @@
+import { EventParser } from "@client/sse";
 import { describe, expect, test } from "vitest";
-import { EventParser } from "@/api/sse";
 
 describe("server-sent events", () => {
   test("an event is complete with its empty line, however it was cut", () => {

@@ -1,10 +1,6 @@
 // One idempotency key per user action. A request that is repeated after a lost response creates no second job.
+import { freshKey } from "@client/keys";
 import { ApiError } from "./problems";
-
-/** Random key. It also works on pages without HTTPS, where `crypto.randomUUID` is missing. */
-export function freshKey(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
 
 export class IdempotencyKey {
   #key: string | null = null;

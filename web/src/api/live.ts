@@ -1,9 +1,9 @@
 // Applies job events to the cached responses that pages show: rows change in place, lists are refetched.
 
+import type { ServerEvent } from "@client/sse";
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { keys } from "./keys";
-import type { ServerEvent } from "./sse";
 import { followJobs } from "./stream";
 import type { Job, JobEvent, JobPreview, JobProgress, JobSummary, Wallet } from "./types";
 

@@ -1,25 +1,13 @@
 // Refusals of the API arrive as problem+json (RFC 9457): a title, what to do, and the field that is wrong.
+import { Refusal, readProblem as read } from "@client/problems";
 import { problemTexts } from "@/texts/problems";
 import type { Problem } from "./types";
 
-export class ApiError extends Error {
-  readonly problem: Problem;
-  /** Seconds until a retry makes sense, if the server gave them. */
-  readonly retryAfter: number | null;
-
+export class ApiError extends Refusal {
   constructor(problem: Problem, retryAfter: number | null = null) {
-    super(problem.detail ?? problem.title);
+    super(problem, retryAfter);
     this.name = "ApiError";
-    this.problem = problem;
-    this.retryAfter = retryAfter;
-  }
-
-  get status(): number {
-    return this.problem.status;
-  }
-
-  get code(): string {
-    return this.problem.code;
+    this.message = problem.detail ?? problem.title;
   }
 
   /** The reason why the API refused this field, or null. `prompt` also finds `properties.prompt` and `body.prompt`. */
@@ -38,10 +26,8 @@ export class NetworkError extends Error {
 }
 
 export async function readProblem(response: Response): Promise<ApiError> {
-  const seconds = Number(response.headers.get("retry-after"));
-  const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds : null;
-  const body: unknown = await response.json().catch(() => null);
-  if (isProblem(body)) return new ApiError(body, retryAfter);
+  const { problem, retryAfter } = await read(response);
+  if (problem !== null) return new ApiError(problem, retryAfter);
   // A proxy between browser and control plane returned a page of its own.
   const title = response.status >= 500 ? problemTexts.unavailable : problemTexts.unexpected(response.status);
   return new ApiError({ type: "about:blank", title, status: response.status, code: "unexpected" }, retryAfter);
@@ -58,10 +44,6 @@ export function explain(error: unknown): string {
 
 export function hasStatus(error: unknown, status: number): boolean {
   return error instanceof ApiError && error.status === status;
-}
-
-function isProblem(body: unknown): body is Problem {
-  return typeof body === "object" && body !== null && "title" in body && "code" in body && "status" in body;
 }
 
 function asSentence(reason: string): string {

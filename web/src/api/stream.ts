@@ -1,9 +1,10 @@
 // One event stream of the user's jobs for all visible tabs. This tab holds the stream, or follows the tab that holds
 // it. After sleep, network loss or a restart the stream is opened again where it ended. A hidden tab does neither.
 // The stream is read with fetch. EventSource cannot report why a stream was refused (429: poll instead).
+
+import { connection, type ServerEvent } from "@client/sse";
 import { type ConnectionState, connectionState, setConnection } from "./connection";
 import { announceSessionEnd } from "./session";
-import { EventParser, type ServerEvent } from "./sse";
 import { type News, Tabs } from "./tabs";
 
 const URL = "/api/ai-jobs/stream";
@@ -120,38 +121,33 @@ class Follower {
 
   /** Reads until the stream ends, and returns the cause. */
   async #readOnce(given: AbortSignal): Promise<"cut" | "failed" | "refused" | "ended" | "hidden"> {
-    const silence = new AbortController();
+    const offline = new AbortController();
     const hidden = new AbortController();
-    const signal = AbortSignal.any([given, silence.signal, hidden.signal]);
-    const abort = () => silence.abort();
-    let watchdog = setTimeout(abort, SILENCE_MS);
+    const signal = AbortSignal.any([given, offline.signal, hidden.signal]);
     const stopWatching = whenHidden(() => hidden.abort());
-    // The browser reports a lost network at once. The watchdog would notice the silence only later.
-    window.addEventListener("offline", abort);
-    try {
-      const headers: HeadersInit = this.#last === null ? {} : { "Last-Event-ID": this.#last };
-      const response = await fetch(URL, { headers, signal, cache: "no-store" });
-      if (response.status === 401) return "ended";
-      if (response.status === 429) return "refused";
-      if (!response.ok || response.body === null) return "failed";
+    // The browser reports a lost network at once. The silence would be noticed only later.
+    const lose = () => offline.abort();
+    window.addEventListener("offline", lose);
+    let outcome: "failed" | "refused" | "ended" = "failed";
+    const open = async (headers: HeadersInit, ends: AbortSignal) => {
+      const response = await fetch(URL, { headers, signal: ends, cache: "no-store" });
+      if (response.status === 401) outcome = "ended";
+      if (response.status === 429) outcome = "refused";
+      if (!response.ok) throw new Error(`The stream was refused (${response.status}).`);
       this.#failures = 0;
       this.#show("live");
       this.#pass({ kind: "open" });
-      const parser = new EventParser();
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return "cut";
-        clearTimeout(watchdog);
-        watchdog = setTimeout(abort, SILENCE_MS);
-        for (const event of parser.feed(value)) this.#pass({ kind: "event", event });
-      }
+      return response;
+    };
+    try {
+      const events = connection(open, { after: this.#last, signal, silenceMs: SILENCE_MS });
+      for await (const event of events) if (event !== null) this.#pass({ kind: "event", event });
+      return "cut";
     } catch {
-      return hidden.signal.aborted ? "hidden" : "failed";
+      return hidden.signal.aborted ? "hidden" : outcome;
     } finally {
-      clearTimeout(watchdog);
       stopWatching();
-      window.removeEventListener("offline", abort);
+      window.removeEventListener("offline", lose);
     }
   }
 

@@ -2,8 +2,9 @@
 // Without HTTP/2 a browser opens six connections to a server, for all tabs together. Seven visible tabs with one stream
 // each would block each other. The tabs agree by messages and not with Web Locks: browsers have locks on https and
 // localhost only, and plain HTTP in a local network is where HTTP/2 is missing.
+
+import type { ServerEvent } from "@client/sse";
 import type { ConnectionState } from "./connection";
-import type { ServerEvent } from "./sse";
 
 /** Messages that the tab with the stream passes on. */
 export type News =

@@ -1,14 +1,14 @@
 // Short names for types of the API. All other types are `Schemas["Name"]`.
 import type { components } from "./schema";
 
+export type { JobPreview } from "@client/models";
+
 export type Schemas = components["schemas"];
 export type Effect = Schemas["Effect"];
 /** The parts of a file that lists and galleries show. */
 export type Shown = Schemas["EffectPreview"]["after"];
 export type Job = Schemas["Job"];
 export type JobEvent = Schemas["JobEvent"];
-/** The `preview` event of a stream. The OpenAPI document describes it only in words. */
-export type JobPreview = { job_id: string; preview_url: string; at: string };
 export type JobProgress = Schemas["JobProgress"];
 export type JobOutput = Schemas["JobOutput"];
 export type JobSummary = Schemas["JobSummary"];

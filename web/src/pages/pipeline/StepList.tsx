@@ -1,6 +1,6 @@
+import { freshKey } from "@client/keys";
 import { Plus } from "lucide-react";
 import { type DragEvent, useState } from "react";
-import { freshKey } from "@/api/idempotency";
 import { Button, classes } from "@/design";
 import type { Actor } from "@/parts/actors";
 import { notify } from "@/parts/notify";
