@@ -20,6 +20,8 @@ export interface SubmitOptions {
   idempotencyKey?: string | undefined;
   clientReference?: string | undefined;
   metadata?: Record<string, string> | undefined;
+  /** Where the events of this job are sent. It must start like an endpoint of yours with the scope `job`. */
+  webhookUrl?: string | undefined;
   priority?: number | undefined;
   onUpload?: Counted | undefined;
   signal?: AbortSignal | undefined;
@@ -91,6 +93,7 @@ export class Callsheet {
       ...main,
       client_reference: options.clientReference,
       metadata: options.metadata,
+      webhook_url: options.webhookUrl,
       priority: options.priority,
     };
     // The key is made once, so a request that is sent again after a lost response finds the job of the first one.
@@ -129,16 +132,16 @@ export class Callsheet {
 
   /** The file that the effect works on, and the properties. They are checked before anything is uploaded. */
   async #checked(slug: string, values: Record<string, Value>) {
-    const { file = null, ...properties } = values;
-    if (!Object.values(values).some((value) => typeof value === "object" && value !== null))
-      return { file, properties };
+    const properties = { ...values };
+    let main: Value = null;
+    if (!("file" in values) && !Object.values(values).some((value) => typeof value === "object" && value !== null))
+      return { file: main, properties };
     const effect = await this.effect(slug);
     const known = new Set(effect.properties.map((each: EffectProperty) => each.key));
-    const type = effect.input?.type;
-    let main = file;
-    if (main === null && type !== undefined && !known.has(type) && type in properties) {
-      main = properties[type] ?? null;
-      delete properties[type];
+    for (const name of ["file", effect.input?.type]) {
+      if (main !== null || name === undefined || known.has(name) || !(name in properties)) continue;
+      main = properties[name] ?? null;
+      delete properties[name];
     }
     for (const name of Object.keys(properties)) {
       if (known.has(name)) continue;
