@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+import os
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from playwright.async_api import Browser, Locator, Page, Route, expect
 
+from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import PATIENCE_MS
+from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
 from tests.browser.user_content import sell
+from tests.support.programs.node import install_client, run_node
 
 # As a connection that is lost in the middle; a real one would be written to the console.
 BREAK_FIRST_UPLOAD = """
@@ -425,3 +433,60 @@ async def test_a_refusal_of_the_server_is_shown_at_its_field(signed_in: Page, st
     await expect(page.get_by_role("alert")).to_have_count(0)
     await page.get_by_role("button", name="Generate").click()
     await expect(page).to_have_url(re.compile(r"/jobs/"))
+
+
+@pytest.mark.thorough
+async def test_the_form_is_used_from_code(
+    signed_in: Page, stack: Stack, account: Account, tmp_path: Path, screenshots: Screenshots
+) -> None:
+    """The three programs that the page shows are run as they are, and submit what the form has."""
+    page = signed_in
+    await page.goto("/effects/caption")
+    await chooser(page).set_input_files(clip_of(stack))
+    await expect(page.get_by_label("Uploaded")).to_be_visible()
+    words = 'it\'s "5 $HOME" \\n `date` ☂ {x}'
+    await page.get_by_role("textbox", name="Caption").fill(words)
+    await page.get_by_role("button", name=app_text("effect-code.effectCode.open")).click()
+    dialog = page.get_by_role("dialog")
+    programs: dict[str, str] = {}
+    for language in ("curl", "Python", "TypeScript"):
+        await dialog.get_by_role("tab", name=language).click()
+        programs[language] = await dialog.locator("pre:visible").inner_text()
+        await screenshots.take(page, f"effect-code-{language.lower()}")
+    await assert_accessible(page)
+    assert account.key not in "".join(programs.values())
+
+    shutil.copy(clip_of(stack), tmp_path / "sample.mp4")
+    (tmp_path / "python.py").write_text(programs["Python"], encoding="utf-8")
+    (tmp_path / "typescript.ts").write_text(programs["TypeScript"], encoding="utf-8")
+    install_client(tmp_path)
+    key = {"CALLSHEET_CLIENT__API_KEY": account.key}
+    submitted = json.loads(await printed("sh", "-c", programs["curl"], cwd=tmp_path, **key))
+    for program in (
+        printed(sys.executable, "python.py", cwd=tmp_path, **key),
+        run_node("typescript.ts", cwd=tmp_path, **key),
+    ):
+        result = tmp_path / (await program).strip()
+        assert result.read_bytes()[4:8] == b"ftyp"
+        # Both results have the same name.
+        result.unlink()
+    jobs = await jobs_of(stack, account)
+    assert len(jobs) == 3
+    async with stack.client(account.headers) as client:
+        sent = [(await client.get(f"/api/ai-jobs/{job['id']}")).json()["input_payload"] for job in jobs]
+    assert submitted["id"] in {job["id"] for job in jobs}
+    assert [each["prompt"] for each in sent] == [words] * 3
+    assert sent[0] == sent[1] == sent[2]
+
+
+async def printed(*command: str, cwd: Path, **variables: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], **variables},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    text = (await process.communicate())[0].decode()
+    assert process.returncode == 0, text
+    return text

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useRef, useState } from "react";
+import { CodeXml } from "lucide-react";
+import { type FormEvent, lazy, Suspense, useRef, useState } from "react";
 import { ApiError } from "@/api/problems";
 import { uploadLimitsQuery, walletQuery } from "@/api/queries";
 import type { Effect } from "@/api/types";
@@ -11,10 +12,14 @@ import { type FileValue, UploadField } from "@/parts/UploadField";
 import { acceptanceOf } from "@/parts/upload/acceptance";
 import { useDraft } from "@/parts/useDraft";
 import { effectPageTexts } from "@/texts/effect";
+import { effectCodeTexts } from "@/texts/effect-code";
 import { formTexts } from "@/texts/form";
 import type { Earlier } from "./earlier";
 import { Summary } from "./Summary";
+import { snippetsOf } from "./snippets";
 import { useGenerate } from "./useGenerate";
+
+const CodeDialog = lazy(() => import("./CodeDialog"));
 
 interface Draft {
   input: FileValue | null;
@@ -39,6 +44,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
   const [draft, setDraft] = useDraft<Draft>(name, { input: earlier?.input ?? null, values: earlier?.values ?? {} });
   const [isChecked, setChecked] = useState(false);
   const [isWaiting, setWaiting] = useState(false);
+  const [isCodeShown, setCodeShown] = useState(false);
   const uploads = useRef(new Map<string, Promise<FileValue>>());
   const form = useRef<HTMLFormElement>(null);
   const wallet = useQuery(walletQuery);
@@ -129,15 +135,28 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
         Object.keys(problems).length === 0 &&
         inputProblem === null && <ProblemPanel error={refused} />}
       {generate.error !== null && refused === null && <ProblemPanel error={generate.error} />}
-      {hasChanges && effect.properties.length > 0 && (
-        <Button
-          look="quiet"
-          size="s"
-          className="-my-2 -ml-2.5 justify-self-start"
-          onClick={() => setDraft((now) => ({ ...now, values: initialValues(effect.properties) }))}
-        >
-          {formTexts.reset}
+      <div className="-mx-2.5 -my-2 flex flex-wrap items-center justify-between gap-x-4">
+        <Button look="quiet" size="s" icon={<CodeXml size={15} aria-hidden />} onClick={() => setCodeShown(true)}>
+          {effectCodeTexts.open}
         </Button>
+        {hasChanges && effect.properties.length > 0 && (
+          <Button
+            look="quiet"
+            size="s"
+            onClick={() => setDraft((now) => ({ ...now, values: initialValues(effect.properties) }))}
+          >
+            {formTexts.reset}
+          </Button>
+        )}
+      </div>
+      {isCodeShown && (
+        <Suspense>
+          <CodeDialog
+            snippets={snippetsOf(effect, draft.input, values, window.location.origin)}
+            isFileMissing={effect.input != null && draft.input === null}
+            onClose={() => setCodeShown(false)}
+          />
+        </Suspense>
       )}
       <Summary
         effect={effect}
