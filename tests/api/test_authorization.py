@@ -162,6 +162,8 @@ TABLE: dict[Access, str] = {
         POST /api/library/retry
         POST /api/library/delete
         GET /api/library/download
+        POST /api/batches
+        GET /api/batches
         GET /api/wallet
         GET /api/wallet/transactions
         GET /api/wallet/holds
@@ -184,6 +186,10 @@ TABLE: dict[Access, str] = {
         DELETE /api/ai-jobs/{job_id}/shares/{share_id}
         POST /api/ai-jobs/{job_id}/cancel
         POST /api/ai-jobs/{job_id}/retry
+        GET /api/batches/{batch_id}
+        POST /api/batches/{batch_id}/cancel
+        POST /api/batches/{batch_id}/retry
+        GET /api/batches/{batch_id}/download
         GET /api/task/{task_id}
         GET /api/task/{task_id}/stream
         POST /api/task/{task_id}/cancel

@@ -151,6 +151,8 @@ class Sender:
         if name in ("submit_effect_job", "create_video"):
             names["video_id"] = await self.catalog_api.video(self.owner)
             names["original_file_id"] = await self.catalog_api.file(self.owner)
+        elif name == "submit_batch":
+            names["input_file_ids"] = [await self.catalog_api.file(self.owner)]
         elif name == "login":
             names |= {"email": self.owner.user.email, "password": PASSWORD}
         elif name in WORKER_REPORTS:

@@ -110,7 +110,7 @@ async def read_state(databases: Databases) -> State:
                     overdue=row["overdue"],
                     max_attempts=row["max_attempts"],
                     route=_route(row),
-                    counted=counted_as(row["run_id"], row["actor"], row["kind"]),
+                    counted=counted_as(row["run_id"], row["batch_id"], row["actor"], row["kind"]),
                     ends=tuple(row["ends"]),
                 )
             for row in await connection.fetch("SELECT * FROM token_wallets"):

@@ -308,6 +308,18 @@ def cases(rows: int) -> Mapping[str, Case]:
             before=None,
             limit=20,
         ),
+        "list_jobs_of_batch": pool_case(
+            "list_jobs_of_batch",
+            {"one_job_per_item"},
+            20,
+            **user,
+            **{**anything, "batch_id": job_id(1)},
+            before=None,
+            limit=20,
+        ),
+        "jobs_of_batch": pool_case(
+            "jobs_of_batch", {"one_job_per_item"}, 20, **user, batch_id=job_id(1), statuses=["failed"]
+        ),
         "read_outbox": pool_case("read_outbox", {"outbox_pkey", "ai_jobs_pkey"}, 400, before=None, limit=50),
         "delete_outbox_of_job": pool_case(
             "delete_outbox_of_job",

@@ -607,6 +607,7 @@ def test_only_the_functions_of_the_wallet_write_money() -> None:
         "wallet_lock": {"token_wallets"},
         "wallet_move": {"token_wallets", "token_transactions"},
         "wallet_refund": {"token_wallets", "token_transactions"},
+        "wallet_reserve": {"token_wallets", "token_transactions"},
     }
 
 
@@ -624,7 +625,7 @@ def test_a_statement_that_writes_money_would_be_noticed(statement: str) -> None:
 
 
 def test_balances_change_only_with_a_credit_a_submit_or_a_transition_of_a_job() -> None:
-    names = ("wallet_move(", "wallet_refund(", "wallet_consume(")
+    names = ("wallet_move(", "wallet_reserve(", "wallet_refund(", "wallet_consume(")
     callers = {
         (str(file.relative_to(SOURCE)), block.split()[0])
         for file in SOURCE.rglob("*.sql")
@@ -635,6 +636,7 @@ def test_balances_change_only_with_a_credit_a_submit_or_a_transition_of_a_job() 
     assert callers == {
         ("wallet/statements.sql", "credit"),
         ("jobs/submit/statements.sql", "submit"),
+        ("jobs/submit/statements.sql", "submit_batch"),
         ("jobs/machine/transition_statements.sql", "complete_jobs"),
         ("jobs/machine/transition_statements.sql", "end_jobs"),
         ("jobs/machine/transition_statements.sql", "retry_job"),

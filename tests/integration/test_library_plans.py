@@ -68,6 +68,7 @@ CASES: dict[str, tuple[str, Filters, UUID | None, set[str], int]] = {
     ),
     "no such medium": ("list_jobs", of(medium=[Medium.AUDIO]), None, {"jobs_of_user"}, LISTED),
     "of a run": ("list_jobs", of(run_id=UUID(int=7)), None, {"jobs_of_user"}, LISTED + SHOWN),
+    "of a batch": ("list_jobs", of(batch_id=UUID(int=7)), None, {"jobs_of_user"}, LISTED + SHOWN),
     "of a reference": (
         "list_jobs",
         of(client_reference="order 7"),

@@ -51,7 +51,9 @@ async def deliver(pipelines: PipelineHarness, started: StartedLease, *mime_types
 async def test_jobs_of_runs_have_a_limit_of_their_own(core: Core, ann: Member, media: MediaHarness) -> None:
     tight = open_core(core.databases)
     tight.workflow = core.workflow
-    tight.room = jobs_room(core.databases, JobSettings(), limits=ActiveLimits(jobs=2, tasks=9, typed=9, runs=1))
+    tight.room = jobs_room(
+        core.databases, JobSettings(), limits=ActiveLimits(jobs=2, tasks=9, typed=9, runs=1, batches=9)
+    )
     pipelines = open_pipeline_harness(tight, ann, media, jobs_per_run=9, jobs_in_total=9)
     # Other jobs of the user take nothing of it, however many there are.
     for _ in range(2):

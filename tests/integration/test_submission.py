@@ -113,7 +113,7 @@ async def test_fifty_submits_with_different_keys_and_a_cap_of_five_make_five_job
 
 async def test_effect_jobs_tasks_and_typed_jobs_are_counted_apart(shared_databases: Databases) -> None:
     core = await open_core(shared_databases).prepare()
-    core.room = jobs_room(shared_databases, JobSettings(), limits=ActiveLimits(1, 2, 3, 4))
+    core.room = jobs_room(shared_databases, JobSettings(), limits=ActiveLimits(1, 2, 3, 4, 5))
     ann = await core.member("pool_1")
     kinds = {
         "jobs.active_per_user": (1, {"kind": "effect"}),
@@ -141,13 +141,15 @@ async def test_effect_jobs_tasks_and_typed_jobs_are_counted_apart(shared_databas
 
 @pytest.mark.few_forms
 @pytest.mark.parametrize("run", [None, UUID(int=1)])
+@pytest.mark.parametrize("batch", [None, UUID(int=2)])
 @pytest.mark.parametrize("actor", [None, "media", "static_ad"])
 @pytest.mark.parametrize("kind", ["effect", "task", "static_ad"])
 async def test_the_database_counts_a_job_as_the_code_does(
-    core: Core, run: UUID | None, actor: str | None, kind: str
+    core: Core, run: UUID | None, batch: UUID | None, actor: str | None, kind: str
 ) -> None:
-    [row] = await core.rows(core.databases.pools[0], "SELECT counted_as($1, $2, $3) AS it", run, actor, kind)
-    assert row["it"] == counted_as(run, actor, kind)
+    values = (run, batch, actor, kind)
+    [row] = await core.rows(core.databases.pools[0], "SELECT counted_as($1, $2, $3, $4) AS it", *values)
+    assert row["it"] == counted_as(*values)
 
 
 async def test_the_cap_counts_only_pending_queued_and_processing_jobs(

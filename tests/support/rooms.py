@@ -60,7 +60,7 @@ def jobs_room(
         settings,
         dispatch=open_dispatch(databases.central, chosen, settings),
         routing=TenantRouting(databases),
-        limits=limits or ActiveLimits(most, most, most, most),
+        limits=limits or ActiveLimits(most, most, most, most, settings.batch_jobs_per_user),
         usage=StorageUsage(databases, quotas or Quotas(databases, QuotaSettings())),
         require_space=require_space or enough_space,
         reaped=unrecorded,

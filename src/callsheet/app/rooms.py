@@ -11,6 +11,7 @@ from callsheet.settings import Settings
 
 if TYPE_CHECKING:
     from callsheet.app.in_process.runner import TaskRunner
+    from callsheet.batches.room import BatchesRoom
     from callsheet.catalog.room import CatalogRoom
     from callsheet.deliveries.room import DeliveriesRoom
     from callsheet.dispatch.room import DispatchRoom
@@ -295,6 +296,14 @@ class Rooms:
         return open_library(self.databases, self.catalog, self.media, self.jobs, self.jobs_api.reader, self.settings)
 
     @cached_property
+    def batches(self) -> BatchesRoom:
+        from callsheet.batches.room import open_batches
+
+        return open_batches(
+            self.databases, self.effects.effect_jobs, self.jobs, self.library.downloads, self.settings.jobs
+        )
+
+    @cached_property
     def wallet(self) -> WalletRoom:
         from callsheet.wallet.room import open_wallet
 
@@ -336,7 +345,7 @@ class Rooms:
         return (
             *(self.identity, self.media, self.catalog, self.dispatch, self.jobs, self.effects, self.fleet),
             *(self.webhooks, self.protocol, self.tasks, self.pipelines, self.library, self.wallet, self.scaling),
-            *(self.statistics, self.all_jobs, self.deliveries),
+            *(self.statistics, self.all_jobs, self.deliveries, self.batches),
         )
 
     @property

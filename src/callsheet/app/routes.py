@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from starlette.types import ASGIApp
 
 from callsheet.app.rooms import Rooms
+from callsheet.batches.room import batch_routers
 from callsheet.catalog.room import catalog_routers
 from callsheet.deliveries.room import delivery_routers
 from callsheet.effects.room import effects_routers
@@ -46,6 +47,7 @@ def all_routers(rooms: Rooms) -> list[Router]:
         *task_routers(rooms.tasks, jobs, api, rooms.providers.media, users),
         *pipeline_routers(rooms.pipelines, api.presenter, users),
         *library_routers(rooms.library, users),
+        *batch_routers(rooms.batches, users),
         *delivery_routers(rooms.deliveries, users),
         *wallet_routers(databases, rooms.wallet, identity, jobs.journal.wallet_changed),
         *scaling_routers(databases, rooms.scaling, users),

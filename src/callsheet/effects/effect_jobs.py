@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -26,9 +29,10 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.wire.catalog import Property, PropertyType
+from callsheet.wire.catalog import FILES, Property, PropertyType
 from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.plurals import counted
 from callsheet.wire.workflow_editing import WorkflowTest
 
 SQL = statements("callsheet.effects")
@@ -36,6 +40,10 @@ SQL = statements("callsheet.effects")
 # The requests from which an effect job is built: values and files.
 Wanted = SubmitEffectJob | WorkflowTest
 KIND = "effect"
+# Jobs of a batch that are built before other requests get their turn.
+YIELD_AFTER = 10
+# Largest size of the payloads of a batch, as JSON: all of them are in memory at once.
+MAX_BATCH_BYTES = 64 * 2**20
 NO_EFFECT = "There is no such effect."
 MISSING = "You have no such file, or its upload is not confirmed."
 
@@ -54,6 +62,18 @@ class Inputs:
     files: Mapping[UUID, ReadyFile]
     # The same files, by the keys of their properties.
     sent: Mapping[str, SentFile]
+
+
+class ReadFiles:
+    """Files that were read together, for the jobs of a batch."""
+
+    def __init__(self, found: Mapping[UUID, ReadyFile]):
+        self.found = found
+
+    async def ready(
+        self, pool: Database, tenant_id: UUID, user_id: UUID, file_ids: Sequence[UUID]
+    ) -> dict[UUID, ReadyFile]:
+        return {file_id: self.found[file_id] for file_id in file_ids if file_id in self.found}
 
 
 class EffectJobs:
@@ -80,10 +100,42 @@ class EffectJobs:
         """The effect job, ready for submission: its rules are checked and its payload is built."""
         recipe = await self._recipe(wanted.effect_id)
         prepared = await self.build(principal, wanted, recipe)
+        await self.mark_used(recipe)
+        return prepared
+
+    async def prepare_all(
+        self, principal: Owner, effect_id: str, wanted: Sequence[SubmitEffectJob]
+    ) -> tuple[EffectRecipe, list[NewJob | InvalidRequest]]:
+        """The jobs of a batch of one effect, each ready for submission or with the reason why it is refused."""
+        recipe = await self._recipe(effect_id)
+        pool = await self._databases.pool(principal.pool)
+        ids = {file_id for each in wanted for file_id in _files_named(recipe, each)}
+        files = ReadFiles(await self._files.ready(pool, principal.tenant_id, principal.user_id, sorted(ids)))
+        one = EffectJobs(self._databases, self._catalog, files, self._submission)
+        prepared: list[NewJob | InvalidRequest] = []
+        size = 0
+        for number, each in enumerate(wanted):
+            try:
+                job = await one.build(principal, each, recipe)
+            except InvalidRequest as refusal:
+                prepared.append(refusal)
+                continue
+            prepared.append(job)
+            size += len(json.dumps(job.payload))
+            if size > MAX_BATCH_BYTES:
+                reason = (
+                    f"The first {counted(number + 1, 'item')} would have {counted(size, 'byte')}, and the limit of "
+                )
+                raise InvalidRequest.field("items", f"{reason}a batch is {MAX_BATCH_BYTES}. Send several batches.")
+            if number % YIELD_AFTER == 0:
+                await asyncio.sleep(0)
+        return recipe, prepared
+
+    async def mark_used(self, recipe: EffectRecipe) -> None:
+        """An effect with jobs cannot be deleted. Refused if it was deleted or unpublished meanwhile."""
         if not await self._catalog.effects.mark_used(recipe):
             raise no_such_effect()
         await hit(Failpoint.EFFECT_BEFORE_SUBMIT)
-        return prepared
 
     async def build(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe) -> NewJob:
         given: Mapping[str, Any] = wanted.input_payload
@@ -182,6 +234,16 @@ def described(
         texts={key: value for key, value in given.items() if key in written and isinstance(value, str)},
         medium=medium_of(recipe.output_mime_type),
     )
+
+
+def _files_named(recipe: EffectRecipe, wanted: SubmitEffectJob) -> Iterable[UUID]:
+    """The ids of all files that a request may name."""
+    if wanted.input_file_id is not None:
+        yield wanted.input_file_id
+    for each in recipe.properties:
+        if each.type in FILES and isinstance(value := wanted.input_payload.get(each.key), str):
+            with suppress(ValueError):
+                yield UUID(value)
 
 
 def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:

@@ -11,6 +11,7 @@ from callsheet.dispatch.room import DispatchRoom
 from callsheet.identity.access.credentials import CREDENTIALS_CHANNEL
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.room import IdentityRoom
+from callsheet.jobs.change.batch_changes import BatchChanges
 from callsheet.jobs.change.cancel import Cancellation
 from callsheet.jobs.change.retry import Retries
 from callsheet.jobs.lease.leases import Leases, Stored
@@ -37,6 +38,7 @@ from callsheet.jobs.show.reader import JobReader
 from callsheet.jobs.stream.feeds import Feeds
 from callsheet.jobs.stream.streams import Streams, stream_router, stream_token_router
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
+from callsheet.jobs.submit.batch_submission import BatchSubmission
 from callsheet.jobs.submit.submission import Submission
 from callsheet.jobs.submit.synchronous_jobs import SynchronousJobs
 from callsheet.media.free_space import RequireSpace
@@ -59,6 +61,8 @@ class JobsRoom(Room):
     transitions: Transitions
     relay: Relay
     submission: Submission
+    batch_submission: BatchSubmission
+    batch_changes: BatchChanges
     synchronous: SynchronousJobs
     starter: Starter
     leases: Leases
@@ -122,6 +126,8 @@ def open_jobs(
         transitions=transitions,
         relay=relay,
         submission=submission,
+        batch_submission=BatchSubmission(relay, journal, settings, limits, usage, require_space),
+        batch_changes=BatchChanges(transitions, relay, journal, limits, require_space),
         synchronous=SynchronousJobs(submission, relay, starter),
         starter=starter,
         leases=leases,

@@ -53,6 +53,8 @@ class LibraryJobRow(NamedTuple):
     output_file_id: UUID | None
     output_count: int
     client_reference: str | None
+    batch_id: UUID | None
+    batch_item: int | None
 
 
 # The fields that are shown as they are in the row.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.jobs.show.search_terms import BEHIND_LAST, ids_between, patterns
+from callsheet.jobs.show.search_terms import BEHIND_LAST, ids_between, ids_of_batch, patterns
 from callsheet.wire.library import LibraryFilter
 
 
@@ -24,6 +24,9 @@ class Filters(NamedTuple):
         """All parameters except those of the status."""
         wanted = self.wanted
         since, before = ids_between(wanted.created_from, wanted.created_to)
+        if wanted.batch_id is not None:
+            first, last = ids_of_batch(wanted.batch_id)
+            since, before = max(since, first), min(before, last)
         return {
             **wanted.columns,
             "before": min(cursor or BEHIND_LAST, before),

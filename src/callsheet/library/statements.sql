@@ -8,6 +8,7 @@
   AND (:actors::text[] IS NULL OR listed.actor = ANY (:actors))
   AND (:effect_ids::uuid[] IS NULL OR listed.effect_id = ANY (:effect_ids))
   AND (:run_id::uuid IS NULL OR listed.run_id = :run_id)
+  AND (:batch_id::uuid IS NULL OR listed.batch_id = :batch_id)
   AND (:client_reference::text IS NULL OR listed.id IN (
       SELECT id FROM ai_jobs
       WHERE user_id = :user_id AND client_reference = :client_reference AND id < :before AND id >= :since
@@ -34,14 +35,15 @@ SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id,
     left(page.error ->> 'message', 500) AS error_message, described.title, described.input_name,
     left(described.prompt, 200) AS prompt, progress.percent, progress.message, progress.updated_at,
     page.input_file_ids[1] AS input_file_id, page.output_file_id, made.files AS output_count,
-    page.client_reference
+    page.client_reference, page.batch_id, page.batch_item
 FROM (
     SELECT job.tenant_id, job.id, job.user_id, job.kind, job.actor, job.status, job.medium, job.effect_id, job.run_id,
         job.cost, job.created_at, job.submitted_at, job.started_at, job.completed_at, job.error, job.input_file_ids,
-        job.output_file_id, job.charge_cycle, job.lease_seq, job.client_reference
+        job.output_file_id, job.charge_cycle, job.lease_seq, job.client_reference,
+        job.batch_id, job.batch_item
     FROM (
-        SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle,
-            deleted_at
+        SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, batch_id, created_at, charge_cycle, outcome,
+            outcome_cycle, deleted_at
         FROM ai_jobs
         WHERE user_id = :user_id AND id < :before AND id >= :since
         ORDER BY id DESC LIMIT :max_read
@@ -73,8 +75,8 @@ SELECT status, count(*) AS jobs FROM (
             ELSE (SELECT j.status FROM ai_jobs j WHERE j.tenant_id = listed.tenant_id AND j.id = listed.id)
             END AS status
     FROM (
-        SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle,
-            deleted_at
+        SELECT id, tenant_id, kind, actor, medium, effect_id, run_id, batch_id, created_at, charge_cycle, outcome,
+            outcome_cycle, deleted_at
         FROM ai_jobs
         WHERE user_id = :user_id AND id < :before AND id >= :since
         ORDER BY id DESC LIMIT :max_read
@@ -96,7 +98,7 @@ WHERE tenant_id = :tenant_id
 -- name: outputs_of_jobs
 -- The outputs of the jobs, in the order of the ids, with the number of each output of a job.
 SELECT wanted.id AS job_id, job.created_at AS job_created_at, described.title, output.id, output.name,
-    output.mime_type, output.size, output.path, output.disk, output.created_at,
+    output.mime_type, output.size, output.path, output.disk, output.created_at, described.input_name, job.batch_item,
     row_number() OVER (PARTITION BY wanted.place ORDER BY output.id) AS number
 FROM unnest(:job_ids::uuid[]) WITH ORDINALITY AS wanted (id, place)
 JOIN ai_jobs job ON job.tenant_id = :tenant_id AND job.id = wanted.id

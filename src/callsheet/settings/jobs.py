@@ -14,15 +14,29 @@ class JobSettings(Section):
         5,
         ge=1,
         le=100_000,
-        description="Largest number of active effect jobs of one user. Tasks, typed jobs and runs have their own "
-        "limits: `tasks.active_per_user`, `tasks.typed_active_per_user`, `pipelines.jobs_per_user`.",
+        description="Largest number of active effect jobs of one user. Tasks, typed jobs, runs and batches "
+        "have their own limits: `tasks.active_per_user`, `tasks.typed_active_per_user`, `pipelines.jobs_per_user`, "
+        "`jobs.batch_jobs_per_user`.",
+    )
+    batch_jobs_per_user: int = Field(
+        2000,
+        ge=1,
+        le=100_000,
+        description="Largest number of active jobs of all batches of one user. They do not count as other active jobs.",
+    )
+    batches_per_minute: int | None = Field(
+        30,
+        ge=1,
+        le=1_000_000,
+        description="Largest number of batches that one user may submit in a minute. One more gets 429 with "
+        "Retry-After. Null: no limit.",
     )
     submits_per_minute: int | None = Field(
         600,
         ge=1,
         le=1_000_000,
         description="Largest number of jobs and tasks that one user may submit in a minute. One more gets 429 with "
-        "Retry-After. Jobs that runs start by themselves do not count. Null: no limit.",
+        "Retry-After. Jobs that runs start by themselves and jobs of batches do not count. Null: no limit.",
     )
     order: Literal["fair", "first_in_first_out"] = Field(
         "fair",

@@ -1,4 +1,4 @@
-"""Effects: how admins define them, how users see them, and the request for a job of one."""
+"""Effects: how admins define them, how users see them, and the requests for a job or a batch of one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from callsheet.wire.base import WHOLE, Line, OptionalLine, ResponseModel, Switch, UserRequest
-from callsheet.wire.catalog import Credits, Limits, Paragraph, PropertyType, RefundOnCancel, Values
+from callsheet.wire.base import (
+    METADATA,
+    WHOLE,
+    KeyedRequest,
+    Line,
+    Metadata,
+    MetadataPair,
+    OptionalLine,
+    ResponseModel,
+    Switch,
+    UserRequest,
+)
+from callsheet.wire.catalog import (
+    MAX_PROPERTIES,
+    Credits,
+    Limits,
+    Paragraph,
+    PropertyType,
+    PropertyValue,
+    RefundOnCancel,
+    Values,
+)
 from callsheet.wire.forms import Provider, Slug, WorkflowSlug
 from callsheet.wire.jobs import JobRequest
 from callsheet.wire.media import MediaPreviews
@@ -24,6 +44,15 @@ FORMULA = (
 )
 
 LOWEST = "Price of a job in tokens. With a price_formula: the lowest price that a job can have."
+
+# Items of a batch.
+MAX_ITEMS = 1000
+BATCH_REFERENCE = "What you call {}, for example the number of an order. Lists can be filtered by it."
+UserPriority = Annotated[
+    int,
+    Field(ge=-(2**31), le=2**31 - 1, description="0 to -3 for users. Jobs with a higher priority run first."),
+    WHOLE,
+]
 
 
 class CreateEffect(UserRequest):
@@ -200,8 +229,90 @@ class SubmitEffectJob(JobRequest):
         description="Values of the properties that you may set, by key. For a file, send its id. A seed that you leave "
         "out is random; the job has the seed that was used.",
     )
-    priority: Annotated[
-        int,
-        Field(ge=-(2**31), le=2**31 - 1, description="0 to -3 for users. Jobs with a higher priority run first."),
-        WHOLE,
-    ] = 0
+    priority: UserPriority = 0
+
+
+class BatchItem(UserRequest):
+    """One job of a batch."""
+
+    input_file_id: UUID | None = Field(None, description="A file of yours that the effect is applied to.")
+    input_payload: Values = Field(
+        default_factory=dict, description="Values of this item, by key. They replace those of the batch."
+    )
+    client_reference: Line | None = Field(None, description=BATCH_REFERENCE.format("the job"))
+    metadata: Metadata | None = Field(None, description=METADATA)
+
+
+class BatchGrid(UserRequest):
+    """Lists of values from which the items are made."""
+
+    mode: Literal["cartesian", "zipped"] = Field(
+        "cartesian",
+        description="`cartesian`: an item for each combination of the values. `zipped`: the first item has the first "
+        "value of each list, and so on; all lists have the same length.",
+    )
+    input_file_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_ITEMS)] | None = Field(
+        None, description="Files of yours that the effect is applied to."
+    )
+    values: dict[str, Annotated[list[PropertyValue], Field(min_length=1, max_length=MAX_ITEMS)]] = Field(
+        default_factory=dict, max_length=MAX_PROPERTIES, description="A list of values for each property, by its key."
+    )
+
+
+class SubmitBatch(KeyedRequest):
+    """Send either `items` or `grid`."""
+
+    effect_id: Slug = Field(description="Id or slug of a published effect.")
+    input_payload: Values = Field(
+        default_factory=dict,
+        description="Values that all items have, by key. For a file, send its id. Each item draws a seed of its own if "
+        "you leave the seed out.",
+    )
+    items: Annotated[list[BatchItem], Field(min_length=1, max_length=MAX_ITEMS)] | None = Field(
+        None, description="The jobs, one by one."
+    )
+    grid: BatchGrid | None = Field(None, description="The jobs as combinations of values: at most 1,000.")
+    priority: UserPriority = 0
+    client_reference: Line | None = Field(None, description=BATCH_REFERENCE.format("the batch"))
+    metadata: Metadata | None = Field(None, description=METADATA)
+
+
+class BatchCounts(ResponseModel):
+    """The items of a batch, each counted once by the status of its job."""
+
+    active: int = Field(description="Items that wait or run.")
+    completed: int
+    failed: int
+    canceled: int
+    expired: int
+
+
+class Batch(ResponseModel):
+    id: UUID
+    status: Literal["running", "finished"] = Field(
+        description="`finished`: every item has ended, with any outcome. A retry of failed items makes it `running`."
+    )
+    effect_id: UUID
+    title: str = Field(description="Name of the effect when the batch was submitted.")
+    client_reference: str | None = Field(None, description="What its client calls the batch.")
+    metadata: dict[str, str] | None = Field(None, description="Texts of its client, by key.")
+    idempotency_key: str | None = Field(None, description="The idempotency key of the request that created the batch.")
+    cost: int = Field(description="Tokens that were held for all items when the batch was submitted.")
+    items: int = Field(description="Number of items. Their jobs are in GET /api/ai-jobs?batch_id=….")
+    counts: BatchCounts
+    created_at: datetime
+    finished_at: datetime | None = Field(None, description="When the last item ended.")
+
+
+class BatchFilter(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    client_reference: Line | None = Field(
+        None, description="Only batches that were submitted with this reference.", examples=["order-1001"]
+    )
+    metadata: list[MetadataPair] = Field(
+        [],
+        max_length=20,
+        description="Only batches whose metadata has this value: `KEY:VALUE`. It can be repeated.",
+        examples=[["color:red"]],
+    )

@@ -266,13 +266,13 @@ class FileNotMeasured(Refusal):
 
 
 class InsufficientTokens(Refusal):
-    """The wallet does not hold enough tokens for this job."""
+    """The wallet does not hold enough tokens for this job or batch."""
 
     code = "insufficient_tokens"
 
-    def __init__(self, required_tokens: int, balance: int):
+    def __init__(self, required_tokens: int, balance: int, work: str = "job"):
         super().__init__(
-            f"The job costs {counted(required_tokens, 'token')}, and the wallet has {balance}.",
+            f"The {work} costs {counted(required_tokens, 'token')}, and the wallet has {balance}.",
             required_tokens=required_tokens,
             balance=balance,
         )
@@ -290,9 +290,12 @@ class TooManyActiveJobs(Refusal):
         noun: str = "jobs",
         setting: str = "jobs.active_per_user",
         retry_after_seconds: int | None = None,
+        new: int = 1,
     ):
         """`retry_after_seconds`: when the first of the active jobs probably ends. None: not known."""
         sentence = f"You have {active} active {noun}, and the limit is {limit} ({setting})."
+        if new > 1:
+            sentence += f" This request would add {new}."
         if retry_after_seconds is not None:
             sentence += f" The next of them is expected to end in about {counted(retry_after_seconds, 'second')}."
         super().__init__(sentence, active=active, limit=limit, setting=setting)

@@ -135,6 +135,8 @@ class Job(MediaPreviews):
     run_id: UUID | None = Field(None, description="The pipeline run that the job belongs to.")
     step_id: UUID | None = None
     parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
+    batch_id: UUID | None = Field(None, description="The batch that the job was submitted with.")
+    batch_item: int | None = Field(None, description="Number of the job in its batch, from 1.")
     client_reference: str | None = Field(None, description="What its client calls the job.")
     metadata: dict[str, str] | None = Field(None, description="Texts of its client, by key.")
     webhook_url: str | None = Field(None, description="Where its events are sent, beside your other endpoints.")
@@ -189,6 +191,7 @@ class JobFilters(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     run_id: UUID | None = Field(None, description="Only jobs of this pipeline run.")
+    batch_id: UUID | None = Field(None, description="Only jobs of this batch.")
     client_reference: Line | None = Field(
         None, description="Only jobs that were submitted with this reference.", examples=["order-1001"]
     )
@@ -219,10 +222,12 @@ class JobListFilter(JobFilters):
         return {**super().columns, "status": self.status, "metadata": metadata_of(self.metadata)}
 
     @property
-    def narrowest(self) -> Literal["key", "reference", "run"] | None:
+    def narrowest(self) -> Literal["key", "batch", "reference", "run"] | None:
         """The filter that leaves the fewest jobs and has an index of its own."""
         if self.idempotency_key is not None:
             return "key"
+        if self.batch_id is not None:
+            return "batch"
         if self.client_reference is not None:
             return "reference"
         return "run" if self.run_id is not None else None

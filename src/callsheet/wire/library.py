@@ -87,6 +87,8 @@ class JobSummary(ResponseModel):
     effect_slug: str | None = None
     run_id: UUID | None = Field(None, description="The pipeline run that the job belongs to.")
     client_reference: str | None = Field(None, description="What its client calls the job.")
+    batch_id: UUID | None = Field(None, description="The batch that the job was submitted with.")
+    batch_item: int | None = Field(None, description="Number of the job in its batch, from 1.")
     cost: int = Field(description="Tokens that the job holds while it is active, and its price once it is completed.")
     created_at: datetime
     submitted_at: datetime = Field(description="When the job was submitted, or last retried.")

@@ -114,6 +114,7 @@ class AuthorizationSetup:
             {
                 "job_id": job["id"],
                 "task_id": task_id,
+                "batch_id": await _batch(catalog_api, owner),
                 "product_id": product_id,
                 "video_id": video_id,
                 "file_id": spare,
@@ -218,6 +219,13 @@ async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
         "vote_id": str(vote.id),
         "step": "base",
     }
+
+
+async def _batch(catalog_api: CatalogApi, person: Person) -> str:
+    """A batch whose item waits: no worker runs its workflow."""
+    effect, file_id = await catalog_api.effect(), await catalog_api.file(person)
+    wanted = {"effect_id": effect["id"], "input_payload": {"prompt": "a cat"}, "items": [{"input_file_id": file_id}]}
+    return str((await catalog_api.made("/api/batches", wanted, person=person))["id"])
 
 
 async def _endpoint(catalog_api: CatalogApi, person: Person) -> tuple[dict[str, str], str]:

@@ -20,6 +20,7 @@ TENANT_TABLES = (
     *("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox"),
     *("files", "videos", "job_progress", "output_sweeps", "upload_sweeps", "products"),
     *("pipelines", "pipeline_steps", "pipeline_runs", "candidates", "candidate_slots", "votes", "step_approvals"),
+    "batches",
     *("branch_kills", "run_replays", "step_documents"),
 )
 # A video has the status and the error of its newest job, and the result of the last one that completed.
@@ -38,6 +39,18 @@ STRAY_OUTPUTS = """SELECT f.id FROM files f JOIN ai_jobs j ON j.tenant_id = f.te
 # A product is the result of a completed scrape.
 STRAY_PRODUCTS = """SELECT p.id FROM products p JOIN ai_jobs j ON j.tenant_id = p.tenant_id AND j.id = p.id
     WHERE j.status <> 'completed' OR j.kind <> 'scrape' OR j.user_id <> p.user_id"""
+# A batch counts each of its jobs once, and has finished if none is active.
+STRAY_BATCHES = """SELECT b.id FROM batches b
+    LEFT JOIN LATERAL (
+        SELECT count(*) AS items, count(*) FILTER (WHERE completed_at IS NULL) AS active,
+            count(*) FILTER (WHERE status = 'completed') AS completed,
+            count(*) FILTER (WHERE status = 'failed') AS failed,
+            count(*) FILTER (WHERE status = 'canceled') AS canceled,
+            count(*) FILTER (WHERE status = 'expired') AS expired
+        FROM ai_jobs j WHERE j.tenant_id = b.tenant_id AND j.batch_id = b.id AND j.user_id = b.user_id
+    ) found ON true
+    WHERE (b.items, b.active, b.completed, b.failed, b.canceled, b.expired)
+        IS DISTINCT FROM (found.items, found.active, found.completed, found.failed, found.canceled, found.expired)"""
 ROUTE = ("workflow_id", "stage", "provider", "concurrency_identifier", "priority")
 
 
@@ -100,6 +113,9 @@ async def _pool(pool: Database, dispatches: Mapping[tuple[Any, ...], Row]) -> li
         found = [f"G1 a video is not as its job is: {dict(row)}" for row in await connection.fetch(STRAY_VIDEOS)]
         found += [
             f"G2 an output of a job that did not complete: {row['id']}" for row in await connection.fetch(STRAY_OUTPUTS)
+        ]
+        found += [
+            f"G1 a batch counts other items than it has: {row['id']}" for row in await connection.fetch(STRAY_BATCHES)
         ]
         found += [f"G2 a product without its scrape: {row['id']}" for row in await connection.fetch(STRAY_PRODUCTS)]
     announced = {

@@ -71,7 +71,7 @@ class Retries:
             raise WrongState("The job was retried in the meantime.")
         if row.run_id is not None:
             raise _belongs_to_run(row.run_id)
-        counted = counted_as(row.run_id, row.actor, row.kind)
+        counted = counted_as(row.run_id, row.batch_id, row.actor, row.kind)
         request = TransitionRequest(row.cycle, actor, reason=reason)
         try:
             async with pool.transaction() as connection:

@@ -29,5 +29,12 @@ SELECT wallet_lock(:tenant_id, :user_id)
 -- name: inputs_are_ready
 SELECT files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[])
 
+-- name: items_without_files
+-- The numbers of the jobs in their batch that read a file that was deleted.
+SELECT batch_item FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id = ANY (:job_ids::uuid[])
+  AND files_ready(:tenant_id, :user_id, input_file_ids) < cardinality(input_file_ids)
+ORDER BY batch_item
+
 -- name: count_active
 SELECT active_jobs_as(:tenant_id, :user_id, :counted_as)

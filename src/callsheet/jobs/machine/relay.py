@@ -62,6 +62,8 @@ class Relay(Loop):
     # The process that wrote a younger row may still be relaying the row.
     settle_seconds = 2.0
     batch = 200
+    # Jobs of a batch that are relayed together.
+    at_once = 100
 
     def __init__(
         self,
@@ -99,16 +101,28 @@ class Relay(Loop):
             log.warning("relay.postponed", job_id=str(entry.job_id), error=repr(error))
             return JobStatus.PENDING
 
+    async def dispatch_all(self, entries: Sequence[QueueEntry]) -> None:
+        """The same for the jobs of a batch, in parts: jobs that others submit meanwhile wait for one part only."""
+        try:
+            for start in range(0, len(entries), self.at_once):
+                await all_of(self._dispatch(entry) for entry in entries[start : start + self.at_once])
+        except POSTPONED as error:
+            log.warning("relay.postponed", jobs=len(entries), error=repr(error))
+
     async def close_now(self, end: JobEnd) -> None:
         """Called by a use case that has just ended a job. Closes its dispatch, or marks the dispatch so that its
         worker stops.
         """
+        await self.close_all([end])
+
+    async def close_all(self, ends: Sequence[JobEnd]) -> None:
         try:
-            await self._queue.end_for_jobs([end])
+            await self._queue.end_for_jobs(ends)
             await hit(Failpoint.RELAY_BEFORE_CLOSED)
-            await self._delete_outbox_of(JobCycle(end.tenant_id, end.job_id, end.charge_cycle), "close")
+            for end in ends:
+                await self._delete_outbox_of(JobCycle(end.tenant_id, end.job_id, end.charge_cycle), "close")
         except POSTPONED as error:
-            log.warning("relay.postponed", job_id=str(end.job_id), error=repr(error))
+            log.warning("relay.postponed", job_ids=[str(end.job_id) for end in ends], error=repr(error))
 
     async def _dispatch(self, entry: QueueEntry) -> JobStatus:
         await self._dispatching(entry)

@@ -43,6 +43,8 @@ class JobRow(NamedTuple):
     run_id: UUID | None
     step_id: UUID | None
     parent_candidate_id: UUID | None
+    batch_id: UUID | None
+    batch_item: int | None
     client_reference: str | None
     metadata: Mapping[str, str] | None
     webhook_url: str | None

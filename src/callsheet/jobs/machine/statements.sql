@@ -37,7 +37,8 @@ WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
 concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
 deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
-parent_candidate_id, client_reference, metadata, webhook_url, lease_seconds, run_limit_seconds, event_seq
+parent_candidate_id, batch_id, batch_item, client_reference, metadata, webhook_url, lease_seconds, run_limit_seconds,
+event_seq
 
 -- part: other_columns
 -- The fields of a WholeJob that lists leave out.
@@ -65,6 +66,7 @@ FOR KEY SHARE
 -- The filters of a JobListFilter. A filter that is NULL matches every job. They are one CASE, for which a plan that is
 -- kept expects half of the rows. For `… IS NULL OR …` it expects hardly any, and would sort all jobs of a user.
 CASE WHEN status = coalesce(:status::text, status) AND run_id IS NOT DISTINCT FROM coalesce(:run_id::uuid, run_id)
+    AND batch_id IS NOT DISTINCT FROM coalesce(:batch_id::uuid, batch_id)
     AND client_reference IS NOT DISTINCT FROM coalesce(:client_reference::text, client_reference)
     AND coalesce(metadata, '{}') @> coalesce(:metadata::jsonb, '{}')
   THEN true ELSE false END AND deleted_at IS NULL
@@ -93,6 +95,25 @@ SELECT {job_columns} FROM (
 ) job
 WHERE job.tenant_id = :tenant_id AND job.user_id = :user_id
 ORDER BY job.id DESC
+
+-- name: list_jobs_of_batch
+-- A batch belongs to one user, and has at most a thousand jobs.
+SELECT {job_columns} FROM (
+    SELECT {job_columns}
+    FROM ai_jobs
+    WHERE batch_id = :batch_id AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND {matches_filter}
+    ORDER BY id DESC LIMIT :limit
+) job
+WHERE job.tenant_id = :tenant_id AND job.user_id = :user_id
+ORDER BY job.id DESC
+
+-- name: jobs_of_batch
+-- In the order of the items.
+SELECT {job_columns} FROM ai_jobs
+WHERE batch_id = :batch_id AND tenant_id = :tenant_id AND user_id = :user_id AND status = ANY (:statuses::text[])
+  AND deleted_at IS NULL
+ORDER BY batch_item
 
 -- name: list_jobs_of_reference
 -- A statement of its own: with an optional filter, a plan that is kept would read and sort all jobs of the user.

@@ -30,6 +30,9 @@
 -- part: runs_delivery
 (SELECT count(*) FROM delivery) >= 0
 
+-- part: runs_batch
+(SELECT count(*) FROM batch) >= 0
+
 -- part: after_locked_wallet
 (SELECT count(*) FROM locked_wallet) >= 0
 
@@ -68,6 +71,15 @@ video AS MATERIALIZED (
 delivery AS MATERIALIZED (
     SELECT deliveries_write(tenant_id, job_id) FROM numbered_job n
     WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = n.tenant_id)
+)
+
+-- part: batch
+-- The batches of the jobs count them. Their rows are locked after the stream counters of their users.
+batch AS MATERIALIZED (
+    SELECT batches_follow(array_agg(tenant_id), array_agg(batch_id), array_agg(from_status), array_agg(status))
+    FROM numbered_job
+    WHERE batch_id IS NOT NULL
+    HAVING count(*) > 0
 )
 
 -- part: obsolete_outbox
@@ -169,11 +181,11 @@ WITH wanted_transition AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.reported, l.outputs,
+        j.video_id, j.batch_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.reported, l.outputs,
         l.product, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
-    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, output_file_id,
-        event_seq, actor, reason, reported, outputs, product, trace, request_id,
+    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, batch_id,
+        output_file_id, event_seq, actor, reason, reported, outputs, product, trace, request_id,
         next_user_seq(tenant_id, user_id, 1) AS user_seq,
         -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made
         -- after its outputs were accepted, and outputs that the control plane fetched from a provider more than once.
@@ -193,9 +205,9 @@ WITH wanted_transition AS MATERIALIZED (
     SELECT wallet_consume(array_agg(tenant_id), array_agg(user_id), array_agg(job_id), array_agg(charge_cycle))
     FROM numbered_job
     HAVING count(*) > 0
-), {delivery}
+), {batch}, {delivery}
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
-WHERE {runs_media} AND {runs_product} AND {runs_charge} AND {runs_delivery}
+WHERE {runs_media} AND {runs_product} AND {runs_charge} AND {runs_batch} AND {runs_delivery}
 
 -- name: end_jobs
 -- Each job ends without a result: it failed, was canceled or expired. Its tokens are refunded.
@@ -226,12 +238,12 @@ WITH wanted_transition AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.error, j.lease_seq, j.started_at, j.run_limit_seconds, j.refund_on_cancel,
+        j.video_id, j.batch_id, j.error, j.lease_seq, j.started_at, j.run_limit_seconds, j.refund_on_cancel,
         j.actor IS NOT NULL AS is_task, j.event_seq, l.actor, l.reason, l.reported, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     -- is_swept: uploads of its leases may be left in storage.
-    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, error, lease_seq,
-        started_at, run_limit_seconds, refund_on_cancel, is_task, event_seq, actor, reason, reported, trace,
+    SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, batch_id, error,
+        lease_seq, started_at, run_limit_seconds, refund_on_cancel, is_task, event_seq, actor, reason, reported, trace,
         request_id, next_user_seq(tenant_id, user_id, 1) AS user_seq,
         lease_seq > 0 OR actor LIKE 'provider:%' AS is_swept
     FROM ended_job
@@ -254,9 +266,9 @@ WITH wanted_transition AS MATERIALIZED (
             THEN job_spent(tenant_id, job_id, charge_cycle, lease_seq, started_at, run_limit_seconds, is_task)
             ELSE 0 END)
     FROM numbered_job
-), {delivery}
+), {batch}, {delivery}
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM numbered_job
-WHERE {runs_media} AND {runs_refund} AND {runs_delivery}
+WHERE {runs_media} AND {runs_refund} AND {runs_batch} AND {runs_delivery}
 
 -- name: retry_job
 -- The next charge cycle of one job that failed or expired: everything that its last cycle left is reset, and its tokens
@@ -275,7 +287,7 @@ WITH locked_job AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.event_seq, j.kind
+        j.video_id, j.batch_id, j.event_seq, j.kind
 ), event AS (
     INSERT INTO job_events (
         tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
@@ -296,9 +308,12 @@ WITH locked_job AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
         CASE WHEN kind = 'replay' THEN replay_retry(tenant_id, job_id, charge_cycle, cost) END
     FROM retried_job
+), batch AS MATERIALIZED (
+    SELECT batches_follow(ARRAY[tenant_id], ARRAY[batch_id], ARRAY[from_status], ARRAY[status]) FROM retried_job
+    WHERE batch_id IS NOT NULL
 ), delivery AS MATERIALIZED (
     SELECT deliveries_write(tenant_id, job_id) FROM retried_job r
     WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = r.tenant_id)
 )
 SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id FROM retried_job
-WHERE {runs_video} AND {runs_charge} AND {runs_delivery}
+WHERE {runs_video} AND {runs_charge} AND {runs_batch} AND {runs_delivery}

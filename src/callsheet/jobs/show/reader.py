@@ -120,6 +120,8 @@ class JobReader:
                     rows = await MACHINE_SQL["list_jobs_of_key"].rows(
                         connection, JobRow, **values, idempotency_key=wanted.idempotency_key
                     )
+                case "batch":
+                    rows = await MACHINE_SQL["list_jobs_of_batch"].rows(connection, JobRow, **values)
                 case "reference":
                     rows = await MACHINE_SQL["list_jobs_of_reference"].rows(connection, JobRow, **values)
                 case "run":

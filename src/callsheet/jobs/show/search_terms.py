@@ -7,12 +7,15 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from callsheet.jobs.show.descriptions import folded
+from callsheet.toolbox.ids import time_of
 
 MAX_WORDS = 10
 _SPECIAL = re.compile(r"[\\%_]")
 # Maximum difference of two clocks: ids use the clock of the control plane that made them, `created_at` uses the clock
 # of the database.
 CLOCKS = timedelta(hours=1)
+# Longest time from the id of a batch to the ids of its jobs.
+BATCH = timedelta(minutes=1)
 FIRST, BEHIND_LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 
@@ -25,6 +28,11 @@ def patterns(text: str) -> list[str]:
 def ids_between(created_from: datetime | None, created_to: datetime | None) -> tuple[UUID, UUID]:
     """The least id that a job of this range of time can have, and an id above all of them."""
     return _id_at(created_from, -CLOCKS, FIRST), _id_at(created_to, CLOCKS, BEHIND_LAST)
+
+
+def ids_of_batch(batch_id: UUID) -> tuple[UUID, UUID]:
+    """The range of the ids of its jobs, which are made in the same moment as the id of the batch."""
+    return batch_id, _id_at(time_of(batch_id), BATCH, BEHIND_LAST)
 
 
 def _id_at(time: datetime | None, slack: timedelta, otherwise: UUID) -> UUID:

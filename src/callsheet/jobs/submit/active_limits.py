@@ -1,4 +1,5 @@
-"""How many jobs of one user may be active: effect jobs, tasks, typed jobs and jobs of runs each have a limit.
+"""How many jobs of one user may be active: effect jobs, tasks, typed jobs, jobs of runs and jobs of batches each have a
+limit.
 
 Also estimates when the next of the active jobs ends.
 """
@@ -31,6 +32,7 @@ class CountedAs(StrEnum):
     TASKS = "tasks"
     TYPED = "typed"
     RUNS = "runs"
+    BATCHES = "batches"
 
 
 # The name of each kind in a sentence, and the setting of its limit.
@@ -40,6 +42,7 @@ _NAMES: Mapping[CountedAs, tuple[str, str]] = MappingProxyType(
         CountedAs.TASKS: ("tasks", "tasks.active_per_user"),
         CountedAs.TYPED: ("typed jobs", "tasks.typed_active_per_user"),
         CountedAs.RUNS: ("jobs of runs", "pipelines.jobs_per_user"),
+        CountedAs.BATCHES: ("jobs of batches", "jobs.batch_jobs_per_user"),
     }
 )
 
@@ -50,6 +53,7 @@ class ActiveLimits:
     tasks: int
     typed: int
     runs: int
+    batches: int
 
     @classmethod
     def from_settings(cls, settings: Settings) -> ActiveLimits:
@@ -58,15 +62,19 @@ class ActiveLimits:
             tasks=settings.tasks.active_per_user,
             typed=settings.tasks.typed_active_per_user,
             runs=settings.pipelines.jobs_per_user,
+            batches=settings.jobs.batch_jobs_per_user,
         )
 
     def of(self, counted: CountedAs) -> int:
         limit: int = getattr(self, counted.value)
         return limit
 
-    def refusal(self, counted: CountedAs, active: int, retry_after_seconds: int | None = None) -> TooManyActiveJobs:
+    def refusal(
+        self, counted: CountedAs, active: int, retry_after_seconds: int | None = None, new: int = 1
+    ) -> TooManyActiveJobs:
+        """`new`: how many jobs would be added."""
         noun, setting = _NAMES[counted]
-        return TooManyActiveJobs(active, self.of(counted), noun, setting, retry_after_seconds)
+        return TooManyActiveJobs(active, self.of(counted), noun, setting, retry_after_seconds, new)
 
 
 class NextEnds:
@@ -98,10 +106,12 @@ class NextEnds:
         return min((max(1, seconds) for seconds in expected if seconds is not None), default=None)
 
 
-def counted_as(run_id: UUID | None, actor: str | None, kind: str) -> CountedAs:
+def counted_as(run_id: UUID | None, batch_id: UUID | None, actor: str | None, kind: str) -> CountedAs:
     """The kind of a job, by the same rule that the database uses to count."""
     if run_id is not None:
         return CountedAs.RUNS
+    if batch_id is not None:
+        return CountedAs.BATCHES
     if actor is None:
         return CountedAs.JOBS
     return CountedAs.TYPED if actor == kind else CountedAs.TASKS

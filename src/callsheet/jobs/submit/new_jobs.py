@@ -13,6 +13,7 @@ from callsheet.jobs.show.descriptions import MAX_TITLE_LENGTH, JobDescription
 from callsheet.jobs.submit.active_limits import CountedAs, counted_as
 from callsheet.jobs.submit.request_fields import fields_of, hash_of
 from callsheet.plumbing.database.sql import AsJson, copied, names_of
+from callsheet.settings import JobSettings
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.jobs import Job, JobStatus
@@ -92,6 +93,8 @@ class NewJob:
     client_reference: str | None = None
     metadata: Mapping[str, str] | None = None
     webhook_url: str | None = None
+    batch_id: UUID | None = None
+    batch_item: int | None = None
     task: NewTask | None = None
     slot: Slot | None = None
     # The texts that lists show. None: lists show the kind, and search does not find the job.
@@ -106,7 +109,7 @@ class NewJob:
     @property
     def counted_as(self) -> CountedAs:
         run_id = self.slot.run_id if self.slot else None
-        return counted_as(run_id, self.task.actor if self.task else None, self.kind)
+        return counted_as(run_id, self.batch_id, self.task.actor if self.task else None, self.kind)
 
     @property
     def compared(self) -> Mapping[str, Any]:
@@ -168,9 +171,17 @@ _as_json = AsJson(
 )
 
 
-def entry_of_new_job(new: NewJob, job_id: UUID) -> dict[str, Any]:
+def attempts_and_lease(new: NewJob, settings: JobSettings) -> tuple[int, int]:
+    return (
+        settings.max_attempts if new.max_attempts is None else new.max_attempts,
+        settings.lease_seconds if new.lease_seconds is None else new.lease_seconds,
+    )
+
+
+def entry_of_new_job(new: NewJob, job_id: UUID, settings: JobSettings) -> dict[str, Any]:
     """The parameters of the statement `submit` for a job. `job` and `description` are rows of their tables."""
     job = _as_json(new) | {"id": str(job_id), "input_file_ids": [str(file_id) for file_id in new.input_file_ids]}
+    job["max_attempts"], job["lease_seconds"] = attempts_and_lease(new, settings)
     entry: dict[str, Any] = {"job": job, "event_actor": new.actor}
     if new.idempotency_key is not None:
         job["request_hash"] = f"\\x{hash_of(new.compared).hex()}"

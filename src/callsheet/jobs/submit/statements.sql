@@ -3,8 +3,8 @@
 -- part: new_job_columns
 tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
 lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash,
-request_fields, actor, queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium,
-client_reference, metadata, webhook_url
+request_fields, actor, queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, batch_id, batch_item,
+refund_on_cancel, medium, client_reference, metadata, webhook_url
 
 -- part: runs_reservation
 -- PostgreSQL runs a CTE that only calls functions if the statement reads it.
@@ -93,6 +93,52 @@ SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, activ
 FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
 WHERE {runs_reservation} AND {runs_filled_slot} AND {runs_delivery}
 
+-- name: check_batch
+-- Locks the wallet of the user, and reads what decides whether the jobs of a batch are accepted. The caller writes them
+-- in the same transaction.
+SELECT wallet_lock(:tenant_id, :user_id) AS balance, active_jobs_as(:tenant_id, :user_id, :counted_as) AS active,
+    files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[]) AS has_files,
+    storage_has_room(:tenant_id, :user_id, :user_storage_bytes::bigint, :user_storage_files::bigint,
+        :tenant_storage_bytes::bigint, :tenant_storage_files::bigint, :user_database_bytes::bigint) AS has_room
+
+-- name: submit_batch
+-- Writes jobs of one batch that the caller has checked, in the order of their items, with tokens, events and outbox.
+WITH new_job AS MATERIALIZED (
+    SELECT job, (job).id AS job_id, description, clock_timestamp() AS now
+    FROM jsonb_to_recordset(:entries::jsonb) AS e (job ai_jobs, description job_descriptions)
+), accepted_job AS (
+    INSERT INTO ai_jobs ({new_job_columns}, status, event_seq, lifetime_seconds, created_at, submitted_at, deadline_at,
+        counted_bytes)
+    SELECT {new_job_columns}, :to_status, 1, :lifetime_seconds, now, now,
+        now + make_interval(secs => :lifetime_seconds::integer),
+        pg_column_size(payload) + coalesce(pg_column_size(sent), 0)
+    FROM (SELECT (job).*, (description).sent, now FROM new_job) accepted
+    RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, created_at, deadline_at, batch_item
+), counter AS MATERIALIZED (
+    SELECT next_user_seq(:tenant_id, :user_id, jsonb_array_length(:entries)) AS first_seq
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data, request_id)
+    SELECT tenant_id, job_id, 1, user_id, first_seq + row_number() OVER (ORDER BY batch_item) - 1, 'job.created',
+        status, :actor, jsonb_build_object('type', kind, 'cost', cost), :request_id
+    FROM accepted_job CROSS JOIN counter
+), new_description AS (
+    INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text, sent)
+    SELECT tenant_id, user_id, job_id, (description).title, (description).input_name, (description).prompt,
+        (description).search_text, (description).sent
+    FROM accepted_job JOIN new_job USING (job_id)
+    WHERE (description).title IS NOT NULL
+), new_outbox AS (
+    INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
+    SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM accepted_job
+), reservation AS MATERIALIZED (
+    SELECT wallet_reserve(:tenant_id, :user_id, array_agg(job_id), array_agg(cost)) FROM accepted_job
+), delivery AS MATERIALIZED (
+    SELECT deliveries_write(tenant_id, job_id) FROM accepted_job a
+    WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = a.tenant_id)
+)
+SELECT job_id, created_at AS accepted_at, deadline_at FROM accepted_job
+WHERE {runs_reservation} AND {runs_delivery}
+
 -- name: job_of_video
 -- The job that processed the video last, or is processing it. No row if the user has no such video.
 SELECT job_id FROM videos WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
@@ -108,5 +154,5 @@ WHERE v.tenant_id = :tenant_id AND v.user_id = :user_id AND v.id = ANY (:ids::uu
 -- name: running_jobs
 SELECT tenant_id, id AS job_id, charge_cycle FROM ai_jobs
 WHERE tenant_id = :tenant_id AND user_id = :user_id AND completed_at IS NULL AND status = 'processing'
-  AND counted_as(run_id, actor, kind) = :counted_as
+  AND counted_as(run_id, batch_id, actor, kind) = :counted_as
 LIMIT :limit

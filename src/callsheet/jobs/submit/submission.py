@@ -22,7 +22,7 @@ from callsheet.jobs.machine.rows import WholeJob
 from callsheet.jobs.show.reader import described
 from callsheet.jobs.show.views import job_view
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
-from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, entry_of_new_job
+from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, attempts_and_lease, entry_of_new_job
 from callsheet.jobs.submit.request_fields import differing, fields_of, hash_of, id_in
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
@@ -144,7 +144,7 @@ class Submission:
             return await self._refused(pool, new, row)
         self._journal.created(new.tenant_id, new.user_id, job_id, new.kind, new.cost)
         await hit(Failpoint.SUBMIT_BEFORE_RELAY)
-        return AcceptedJob(new, job_id, *self._attempts_and_lease(new), row.accepted_at, row.deadline_at)
+        return AcceptedJob(new, job_id, *attempts_and_lease(new, self._settings), row.accepted_at, row.deadline_at)
 
     async def once(
         self,
@@ -201,21 +201,13 @@ class Submission:
         return run
 
     def _as_json(self, new: NewJob, job_id: UUID, quotas: QuotaLimits) -> dict[str, Any]:
-        entry, counted = entry_of_new_job(new, job_id), new.counted_as
-        entry["job"]["max_attempts"], entry["job"]["lease_seconds"] = self._attempts_and_lease(new)
-        return entry | {
+        counted = new.counted_as
+        return entry_of_new_job(new, job_id, self._settings) | {
             "counted_as": counted.value,
             "active_limit": self._limits.of(counted),
             "submits_per_minute": self._settings.submits_per_minute,
             **{name: getattr(quotas, name) for name in STORAGE_QUOTAS},
         }
-
-    def _attempts_and_lease(self, new: NewJob) -> tuple[int, int]:
-        settings = self._settings
-        return (
-            settings.max_attempts if new.max_attempts is None else new.max_attempts,
-            settings.lease_seconds if new.lease_seconds is None else new.lease_seconds,
-        )
 
     async def _video_refusal(self, pool: Database, new: NewJob) -> Refusal:
         async with pool.connection() as connection:

@@ -10,6 +10,7 @@ job.deleted_at IS NULL
   AND (:tenant_id::uuid IS NULL OR job.tenant_id = :tenant_id)
   AND (:user_id::uuid IS NULL OR job.user_id = :user_id)
   AND (:run_id::uuid IS NULL OR job.run_id = :run_id)
+  AND (:batch_id::uuid IS NULL OR job.batch_id = :batch_id)
   AND (:client_reference::text IS NULL OR job.client_reference = :client_reference)
   AND (:workflow_ids::bigint[] IS NULL OR job.workflow_id = ANY (:workflow_ids))
   AND (:effect_ids::uuid[] IS NULL OR job.effect_id = ANY (:effect_ids))

@@ -44,6 +44,8 @@ CREATE TABLE ai_jobs (
     run_id                  uuid,
     step_id                 uuid,
     parent_candidate_id     uuid,
+    batch_id                uuid,
+    batch_item              integer,
     refund_on_cancel        text NOT NULL DEFAULT 'all',
     medium                  text,
     outcome                 text,
@@ -82,6 +84,7 @@ CREATE TABLE ai_jobs (
     CONSTRAINT task_has_a_queue CHECK ((actor IS NULL) = (queue_name IS NULL)),
     CONSTRAINT run_has_a_step CHECK ((run_id IS NULL) = (step_id IS NULL)),
     CONSTRAINT parent_needs_a_run CHECK (parent_candidate_id IS NULL OR run_id IS NOT NULL),
+    CONSTRAINT batch_has_an_item CHECK ((batch_id IS NULL) = (batch_item IS NULL)),
     CONSTRAINT outcome_is_the_status_of_its_cycle CHECK (
         outcome_cycle IS DISTINCT FROM charge_cycle OR outcome = status),
     -- A retry that overlaps a deletion fails here.
@@ -119,6 +122,8 @@ COMMENT ON COLUMN ai_jobs.actor IS 'The actor of a task. NULL: the job is not a 
 COMMENT ON COLUMN ai_jobs.workflow_run_id IS 'What the system of the user calls the run that the task is part of.';
 COMMENT ON COLUMN ai_jobs.run_id IS 'The run of a pipeline that started the job, with its step.';
 COMMENT ON COLUMN ai_jobs.parent_candidate_id IS 'The candidate that the job starts from.';
+COMMENT ON COLUMN ai_jobs.batch_id IS 'The batch that the job was submitted with.';
+COMMENT ON COLUMN ai_jobs.batch_item IS 'Number of the job in its batch, from 1.';
 COMMENT ON COLUMN ai_jobs.medium IS
     'What the main output is: image, video, audio, text or other. Expected until the job completes.';
 COMMENT ON COLUMN ai_jobs.outcome IS
@@ -139,9 +144,11 @@ CREATE INDEX jobs_of_client_reference ON ai_jobs (user_id, client_reference, id)
 -- For lists of tasks: a user's other jobs may be many more.
 CREATE INDEX tasks_of_user ON ai_jobs (user_id, id) WHERE actor IS NOT NULL;
 CREATE INDEX jobs_of_run ON ai_jobs (run_id, id) WHERE run_id IS NOT NULL;
+CREATE UNIQUE INDEX one_job_per_item ON ai_jobs (batch_id, batch_item) WHERE batch_id IS NOT NULL;
 -- Everything that lists filter by is in the index: a user's jobs lie side by side there, and anywhere in the table.
 CREATE INDEX jobs_of_user ON ai_jobs (user_id, id)
-    INCLUDE (tenant_id, kind, actor, medium, effect_id, run_id, created_at, charge_cycle, outcome, outcome_cycle, deleted_at);
+    INCLUDE (tenant_id, kind, actor, medium, effect_id, run_id, batch_id, created_at, charge_cycle, outcome, outcome_cycle,
+        deleted_at);
 -- Jobs in the order in which they ended: the events of old ones are deleted.
 CREATE INDEX jobs_by_end ON ai_jobs (completed_at, id) WHERE completed_at IS NOT NULL;
 -- This index and the next ones serve only statements that compare their key, because only those imply that the key is
@@ -163,10 +170,12 @@ CREATE INDEX jobs_of_error ON ai_jobs (error_fingerprint, id) INCLUDE (tenant_id
 CREATE INDEX errors_by_end ON ai_jobs (completed_at) INCLUDE (error_fingerprint, tenant_id, workflow_id)
     WHERE error_fingerprint IS NOT NULL AND completed_at IS NOT NULL;
 
--- Effect jobs, tasks, typed jobs and jobs of runs are counted apart, each against its own limit. Typed jobs have the
--- name of their actor as kind.
-CREATE FUNCTION counted_as(the_run uuid, the_actor text, the_kind text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN the_run IS NOT NULL THEN 'runs' WHEN the_actor IS NULL THEN 'jobs'
+-- Effect jobs, tasks, typed jobs, jobs of runs and jobs of batches are counted apart, each against its own limit. Typed
+-- jobs have the name of their actor as kind.
+CREATE FUNCTION counted_as(the_run uuid, the_batch uuid, the_actor text, the_kind text) RETURNS text
+    LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN the_run IS NOT NULL THEN 'runs' WHEN the_batch IS NOT NULL THEN 'batches'
+        WHEN the_actor IS NULL THEN 'jobs'
         WHEN the_actor = the_kind THEN 'typed' ELSE 'tasks' END
 $$;
 
@@ -175,14 +184,14 @@ $$;
 CREATE FUNCTION active_jobs_as(the_tenant uuid, the_user uuid, the_class text) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT count(*) FROM ai_jobs
     WHERE tenant_id = the_tenant AND user_id = the_user AND completed_at IS NULL
-      AND counted_as(run_id, actor, kind) = the_class
+      AND counted_as(run_id, batch_id, actor, kind) = the_class
 $$;
 
--- The seconds until a user may submit the next job, or NULL for now. Jobs that runs start by themselves do not count.
--- VOLATILE, like active_jobs_as. Ids contain the time of the control plane, whose clock may differ by a minute.
+-- The seconds until a user may submit the next job, or NULL for now. Jobs that runs start by themselves do not count,
+-- and jobs of batches neither: batches have a limit of their own. VOLATILE, like active_jobs_as. Ids contain the time of the control plane, whose clock may differ by a minute.
 CREATE FUNCTION submit_wait(the_tenant uuid, the_user uuid, most integer) RETURNS integer LANGUAGE sql VOLATILE AS $$
     SELECT ceil(extract(epoch FROM created_at + interval '1 minute' - clock_timestamp()))::integer FROM ai_jobs
-    WHERE user_id = the_user AND tenant_id = the_tenant AND run_id IS NULL
+    WHERE user_id = the_user AND tenant_id = the_tenant AND run_id IS NULL AND batch_id IS NULL
       AND id > (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint - 120000), 12, '0')
           || repeat('0', 20))::uuid
       AND created_at > clock_timestamp() - interval '1 minute'

@@ -93,6 +93,18 @@ BEGIN
     RETURN new_balance;
 END $$;
 
+-- The tokens of several new jobs of a user are reserved: the balance changes once, and each job has its own line. A line
+-- names its charge cycle, which is the first. Changed one by one, the row of the wallet would have a version for each job.
+CREATE FUNCTION wallet_reserve(the_tenant uuid, the_user uuid, jobs uuid[], costs bigint[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE token_wallets SET balance = balance - (SELECT sum(cost) FROM unnest(costs) AS reserved (cost))
+        WHERE tenant_id = the_tenant AND user_id = the_user;
+    INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle)
+        SELECT the_tenant, the_user, 'JOB_RESERVE', -cost, job_id, 1
+        FROM unnest(jobs, costs) AS reserved (job_id, cost);
+END $$;
+
 -- The tokens of several jobs are consumed, which were reserved before. No balance changes. One statement for all jobs:
 -- one by one, each job pays for the start and the end of a statement.
 CREATE FUNCTION wallet_consume(tenants uuid[], users uuid[], jobs uuid[], cycles integer[]) RETURNS void
