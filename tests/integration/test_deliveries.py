@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from callsheet.deliveries.delivery_rows import BATCH
 from callsheet.deliveries.keeper import disabled_endpoints
-from callsheet.deliveries.sender import BATCH
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings.server import OutgoingSettings
 from callsheet.toolbox.signing import KeyPair
@@ -413,6 +413,21 @@ async def test_g13_a_sender_that_crashes_loses_no_event(core: Core, point: Failp
             await deliveries.let_time_pass()
             await deliveries.send()
         assert per_job(receiver) == {str(job_id): ["job.accepted", "job.started", "job.completed"]}
+
+
+async def test_g13_a_sender_that_crashes_after_a_failure_sends_the_event_again(core: Core) -> None:
+    ann = await core.member()
+    async with receiving() as receiver, delivering(core) as deliveries:
+        await deliveries.endpoint(ann, receiver.url, events=["job.accepted"])
+        receiver.status = 500
+        await core.submit(ann)
+        await crashed_at(Failpoint.DELIVERY_ROW_BEFORE_ENDPOINT, deliveries.send())
+        [row] = await deliveries.rows(ann)
+        assert (row["status"], row["response_status"]) == ("waiting", 500)
+        receiver.status = 200
+        await deliveries.let_time_pass()
+        await deliveries.send()
+        assert [row["status"] for row in await deliveries.rows(ann)] == ["delivered"]
 
 
 @pytest.mark.parametrize(

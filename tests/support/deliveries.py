@@ -19,6 +19,7 @@ from callsheet.deliveries.room import DeliveriesRoom, open_deliveries
 from callsheet.identity.access.principal import Principal
 from callsheet.settings import Settings
 from callsheet.settings.deliveries import DeliverySettings
+from callsheet.settings.identity import MailSettings
 from callsheet.settings.server import OutgoingSettings
 from callsheet.toolbox.signing import Master
 from callsheet.wire.identity import Role
@@ -64,9 +65,14 @@ class Deliveries:
 
 @asynccontextmanager
 async def delivering(
-    core: Core, *, outgoing: OutgoingSettings = LOOPBACK, secret: Master = SECRET, **settings: Any
+    core: Core,
+    *,
+    outgoing: OutgoingSettings = LOOPBACK,
+    secret: Master = SECRET,
+    mail: MailSettings | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Deliveries]:
-    chosen = Settings(deliveries=DeliverySettings(**settings), outgoing=outgoing)
+    chosen = Settings(deliveries=DeliverySettings(**settings), outgoing=outgoing, mail=mail or MailSettings())
     room = open_deliveries(core.databases, chosen, secret)
     try:
         yield Deliveries(core, room)

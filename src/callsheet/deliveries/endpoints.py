@@ -61,6 +61,11 @@ class DeliveryRow(NamedTuple):
     milliseconds: int | None
 
 
+class EndpointCounts(NamedTuple):
+    of_user: int
+    of_tenant: int
+
+
 class ReplayRow(NamedTuple):
     deliveries: int
     next_since: datetime | None
@@ -88,11 +93,9 @@ class Endpoints:
         async with pool.transaction() as connection:
             owner = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
             await SQL["lock_owner"].run(connection, tenant_id=principal.tenant_id)
-            number = await SQL["count_endpoints"].value(connection, **owner)
-            limit = self._settings.endpoints_per_user
-            if number >= limit:
-                detail = f"You have {counted(number, 'webhook endpoint')}, and the limit is {limit}. Delete one."
-                raise QuotaExceeded("webhook_endpoints", number, limit, detail)
+            found = await SQL["count_endpoints"].row(connection, EndpointCounts, **owner)
+            assert found is not None
+            self._check_number(found)
             created = await SQL["create_endpoint"].row(
                 connection,
                 WebhookEndpoint,
@@ -216,6 +219,15 @@ class Endpoints:
 
     async def _pool(self, principal: Principal) -> Database:
         return await self._databases.pool(principal.pool)
+
+    def _check_number(self, found: EndpointCounts) -> None:
+        for owner, number, limit in (
+            ("You have", found.of_user, self._settings.endpoints_per_user),
+            ("Your tenant has", found.of_tenant, self._settings.endpoints_per_tenant),
+        ):
+            if number >= limit:
+                detail = f"{owner} {counted(number, 'webhook endpoint')}, and the limit is {limit}. Delete one."
+                raise QuotaExceeded("webhook_endpoints", number, limit, detail)
 
     def _check_url(self, url: str) -> None:
         try:

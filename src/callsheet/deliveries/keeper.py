@@ -1,4 +1,5 @@
-"""Gives up events that no endpoint accepted in time, deletes old ones, and seals secrets again after a new key."""
+"""Gives up events that no endpoint accepted in time, deletes old ones, disables endpoints for which too many wait, and
+seals secrets again after a new key."""
 
 from __future__ import annotations
 
@@ -7,12 +8,16 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from callsheet.deliveries.delivery_rows import SQL
+from callsheet.deliveries.endpoint_mails import EndpointMails
 from callsheet.deliveries.endpoint_secrets import EndpointSecrets
-from callsheet.deliveries.sender import SQL
 from callsheet.plumbing.database.database import Database
 from callsheet.settings.deliveries import DeliverySettings
 from callsheet.toolbox.concurrently import all_of
+from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+
+log = get_logger(__name__)
 
 
 class SealedSecrets(NamedTuple):
@@ -22,8 +27,13 @@ class SealedSecrets(NamedTuple):
     sealed_old_secret: bytes | None
 
 
+class FullEndpoint(NamedTuple):
+    id: UUID
+    disabled_reason: str
+
+
 class DisabledEndpoint(NamedTuple):
-    """An endpoint that was disabled because it failed for too long."""
+    """An endpoint that was disabled because it failed for too long, or because too many events wait for it."""
 
     tenant_id: UUID
     id: UUID
@@ -45,15 +55,25 @@ class DeliveryKeeper(Loop):
     interval_seconds = 60.0
     batch = 1000
 
-    def __init__(self, pools: Callable[[], Sequence[Database]], secrets: EndpointSecrets, settings: DeliverySettings):
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        secrets: EndpointSecrets,
+        settings: DeliverySettings,
+        mails: EndpointMails,
+    ):
         super().__init__()
         self._pools = pools
+        self._mails = mails
         self._secrets = secrets
         self._settings = settings
 
     async def tick(self, now: datetime) -> bool:
         """Returns whether there may be more to do."""
-        return any(await all_of(self._keep(pool) for pool in self._pools()))
+        has_more = any(await all_of(self._keep(pool) for pool in self._pools()))
+        for pool in self._pools():
+            await self._mails.send(pool)
+        return has_more
 
     async def _keep(self, pool: Database) -> bool:
         async with pool.ordinary() as connection:
@@ -62,6 +82,14 @@ class DeliveryKeeper(Loop):
             deleted = await SQL["delete_old"].run(
                 connection, seconds=self._settings.keep_days * 86_400, limit=self.batch
             )
+            beyond = await SQL["delete_beyond"].run(connection, kept=self._settings.keep_per_endpoint, limit=self.batch)
+            for full in await SQL["fill_endpoints"].rows(
+                connection,
+                FullEndpoint,
+                max_deliveries=self._settings.waiting_per_endpoint,
+                max_bytes=self._settings.waiting_bytes_per_endpoint,
+            ):
+                log.warning("endpoint.full", endpoint=str(full.id), reason=full.disabled_reason)
             for row in await SQL["sealed_with_another_key"].rows(
                 connection, SealedSecrets, sealed_with=self._secrets.sealed_with, limit=self.batch
             ):
@@ -76,4 +104,4 @@ class DeliveryKeeper(Loop):
                         sealed_old_secret=self._secrets.sealed_again(row.sealed_old_secret),
                         sealed_with=self._secrets.sealed_with,
                     )
-        return self.batch in (given_up, deleted)
+        return self.batch in (given_up, deleted, beyond)

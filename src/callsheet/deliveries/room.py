@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callsheet.deliveries.endpoint_mails import EndpointMails
 from callsheet.deliveries.endpoint_secrets import EndpointSecrets
 from callsheet.deliveries.endpoints import Endpoints
 from callsheet.deliveries.keeper import DeliveryKeeper
 from callsheet.deliveries.routes import delivery_router, endpoint_router
 from callsheet.deliveries.sender import DeliverySender
 from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.links.mail import Mailer
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener
 from callsheet.plumbing.http.routing import Router
@@ -45,7 +47,7 @@ def open_deliveries(databases: Databases, settings: Settings, secret: Master) ->
     return DeliveriesRoom(
         Endpoints(databases, secrets, chosen, settings.outgoing.allow_networks),
         DeliverySender(lambda: databases.pools, client, secrets, chosen),
-        DeliveryKeeper(lambda: databases.pools, secrets, chosen),
+        DeliveryKeeper(lambda: databases.pools, secrets, chosen, EndpointMails(databases, Mailer(settings.mail))),
         client,
     )
 

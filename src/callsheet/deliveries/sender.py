@@ -8,19 +8,17 @@ job. If a process dies, its claims are due again after their time.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
 from uuid import UUID
 
+from callsheet.deliveries.delivery_rows import MAX_ERROR_LENGTH, SQL, Claim, DeliveryRows, DueEndpoint, result_of
 from callsheet.deliveries.endpoint_secrets import EndpointSecrets
 from callsheet.jobs.machine.journal import CHANNEL
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.notify import Listener
-from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings.deliveries import DeliverySettings
 from callsheet.toolbox.concurrently import all_of
@@ -28,34 +26,15 @@ from callsheet.toolbox.http.webhooks import WebhookMessage, WebhookResponse, Web
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 
-SQL = statements("callsheet.deliveries", "sending_statements.sql")
-
 log = get_logger(__name__)
-# Requests to one endpoint at the same time, and endpoints that one process serves at the same time.
-BATCH, MAX_ENDPOINTS = 8, 400
+# Endpoints that one process serves at the same time.
+MAX_ENDPOINTS = 400
 MAX_TENANTS = 100_000
-MAX_ERROR_LENGTH = 500
 GONE = 410
 NOT_DECRYPTED = (
     "The secret of the endpoint cannot be decrypted, because the secret key of the installation was replaced. "
     "Rotate the secret of the endpoint."
 )
-
-
-class DueEndpoint(NamedTuple):
-    tenant_id: UUID
-    id: UUID
-
-
-class Claim(NamedTuple):
-    """An event that this process sends now."""
-
-    number: int
-    attempts: int
-    body: dict[str, Any]
-    url: str
-    sealed_secret: bytes
-    sealed_old_secret: bytes | None
 
 
 def webhook_id(endpoint_id: UUID, number: int) -> str:
@@ -81,6 +60,7 @@ class DeliverySender(Loop):
         self._disable_seconds = settings.retry_hours * 3600
         # A request, and the time until its result is written.
         self._lease_seconds = settings.timeout_seconds + 20
+        self._rows: dict[str, DeliveryRows] = {}
         self._serving: dict[UUID, asyncio.Task[None]] = {}
         self._tenants: frozenset[str] = frozenset()
 
@@ -132,8 +112,9 @@ class DeliverySender(Loop):
 
     async def _serve(self, pool: Database, endpoint: DueEndpoint) -> None:
         """Sends what is due, batch by batch."""
+        rows = self._rows_of(pool)
         try:
-            while claims := await self._claim(pool, endpoint):
+            while claims := await rows.claim(endpoint):
                 await hit(Failpoint.DELIVERY_CLAIMED_BEFORE_SEND)
                 responses = await all_of(self._send(endpoint, claim) for claim in claims)
                 await hit(Failpoint.DELIVERY_SENT_BEFORE_ROW)
@@ -142,36 +123,28 @@ class DeliverySender(Loop):
             # The next tick starts again when the database is back.
             log.warning("delivery.postponed", endpoint=str(endpoint.id), error=repr(error))
 
-    async def _claim(self, pool: Database, endpoint: DueEndpoint) -> list[Claim]:
-        async with pool.connection() as connection:
-            return await SQL["claim"].rows(
-                connection,
-                Claim,
-                tenant_id=endpoint.tenant_id,
-                endpoint_id=endpoint.id,
-                limit=BATCH,
-                lease_seconds=self._lease_seconds,
-            )
+    def _rows_of(self, pool: Database) -> DeliveryRows:
+        if (rows := self._rows.get(pool.name)) is None:
+            rows = self._rows[pool.name] = DeliveryRows(pool, self._lease_seconds)
+        return rows
 
     async def _send(self, endpoint: DueEndpoint, claim: Claim) -> WebhookResponse:
         secrets = self._secrets.opened(claim.sealed_secret, claim.sealed_old_secret)
         if not secrets:
             return WebhookResponse(None, "", NOT_DECRYPTED, 0)
-        body = json.dumps(claim.body, ensure_ascii=False, separators=(",", ":")).encode()
-        return await self._sender.send(WebhookMessage(claim.url, webhook_id(endpoint.id, claim.number), body, secrets))
+        return await self._sender.send(
+            WebhookMessage(claim.url, webhook_id(endpoint.id, claim.number), claim.body.encode(), secrets)
+        )
 
     async def _record(
         self, pool: Database, endpoint: DueEndpoint, sent: Sequence[tuple[Claim, WebhookResponse]]
     ) -> None:
         names = {"tenant_id": endpoint.tenant_id, "endpoint_id": endpoint.id}
         failed = [response for _, response in sent if not response.is_accepted]
-        disabled: str | None = None
-        async with pool.transaction() as connection:
-            results = [_result(claim, response) for claim, response in sent]
-            await SQL["record"].run(connection, endpoint_id=endpoint.id, results=results)
-            if len(failed) < len(sent):
-                await SQL["endpoint_works"].run(connection, **names)
-            else:
+        await self._rows_of(pool).record([result_of(claim, response) for claim, response in sent])
+        if len(failed) == len(sent):
+            await hit(Failpoint.DELIVERY_ROW_BEFORE_ENDPOINT)
+            async with pool.connection() as connection:
                 disabled = await SQL["endpoint_fails"].value(
                     connection,
                     **names,
@@ -179,17 +152,9 @@ class DeliverySender(Loop):
                     is_gone=any(response.status == GONE for response in failed),
                     disable_seconds=self._disable_seconds,
                 )
-        if disabled is not None:
-            log.warning("endpoint.disabled", endpoint=str(endpoint.id), reason=disabled)
-
-
-def _result(claim: Claim, response: WebhookResponse) -> dict[str, Any]:
-    return {
-        "number": claim.number,
-        "attempts": claim.attempts,
-        "is_accepted": response.is_accepted,
-        "response_status": response.status,
-        "response_text": response.text,
-        "error": None if response.error is None else response.error[:MAX_ERROR_LENGTH],
-        "milliseconds": response.milliseconds,
-    }
+            if disabled is not None:
+                log.warning("endpoint.disabled", endpoint=str(endpoint.id), reason=disabled)
+        elif any(claim.failures for claim, _ in sent):
+            await hit(Failpoint.DELIVERY_ROW_BEFORE_ENDPOINT)
+            async with pool.connection() as connection:
+                await SQL["endpoint_works"].run(connection, **names)

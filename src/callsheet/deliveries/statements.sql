@@ -14,7 +14,8 @@ tenant_id = :tenant_id AND (user_id = :user_id OR (scope = 'tenant' AND :sees_te
 SELECT FROM pool_tenants WHERE tenant_id = :tenant_id FOR NO KEY UPDATE
 
 -- name: count_endpoints
-SELECT count(*) FROM webhook_endpoints WHERE tenant_id = :tenant_id AND user_id = :user_id
+SELECT count(*) FILTER (WHERE user_id = :user_id) AS of_user, count(*) AS of_tenant FROM webhook_endpoints
+WHERE tenant_id = :tenant_id
 
 -- name: create_endpoint
 INSERT INTO webhook_endpoints (tenant_id, id, user_id, scope, url, description, events, effect_ids, client_references,
@@ -42,7 +43,10 @@ UPDATE webhook_endpoints SET url = coalesce(:url, url), description = coalesce(:
     failing_since = CASE WHEN :enabled THEN NULL ELSE failing_since END,
     paused_until = CASE WHEN :enabled THEN NULL ELSE paused_until END,
     disabled_at = CASE WHEN :enabled THEN NULL ELSE disabled_at END,
-    disabled_reason = CASE WHEN :enabled THEN NULL ELSE disabled_reason END
+    disabled_reason = CASE WHEN :enabled THEN NULL ELSE disabled_reason END,
+    is_full = is_full AND NOT coalesce(:enabled, false),
+    mail_due_at = CASE WHEN :enabled THEN NULL ELSE mail_due_at END,
+    enabled_at = CASE WHEN :enabled THEN clock_timestamp() ELSE enabled_at END
 WHERE {is_visible} AND id = :id
 RETURNING {endpoint_columns}
 

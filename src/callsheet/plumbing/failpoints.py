@@ -34,6 +34,8 @@ class Failpoint(StrEnum):
     ALERT_SENT_BEFORE_ROW = "alert.sent_before_row"
     DELIVERY_CLAIMED_BEFORE_SEND = "delivery.claimed_before_send"
     DELIVERY_SENT_BEFORE_ROW = "delivery.sent_before_row"
+    DELIVERY_ROW_BEFORE_ENDPOINT = "delivery.row_before_endpoint"
+    ENDPOINT_MAIL_SENT_BEFORE_ROW = "endpoint_mail.sent_before_row"
     CREDIT_BEFORE_AUDIT = "credit.before_audit"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     BATCH_BEFORE_RELAY = "batch.before_relay"

@@ -290,6 +290,8 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "pipelines",
         "versions",
         "endpoints",
+        "events",
+        "deliveries",
         "keys",
     )
     for names, field in setting_fields():

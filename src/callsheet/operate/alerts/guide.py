@@ -219,8 +219,9 @@ GUIDE: Mapping[AlertCode, Guide] = MappingProxyType(
             "how-to/operate.md#what-runs-in-the-background",
         ),
         "endpoint_disabled": Guide(
-            "A webhook endpoint accepted no request for `CALLSHEET_DELIVERIES__RETRY_HOURS`, or returned 410, "
-            "and was disabled. Its events are written and not sent. The alert ends after a week.",
+            "A webhook endpoint accepted no request for `CALLSHEET_DELIVERIES__RETRY_HOURS`, returned 410, or too many "
+            "events wait for it, and was disabled. Its user got a mail, if mail is configured. The alert ends after a "
+            "week.",
             "Ask its user to correct the server behind it, to enable the endpoint, and to replay what is missing.",
             "how-to/receive-webhooks.md#when-an-endpoint-fails",
         ),

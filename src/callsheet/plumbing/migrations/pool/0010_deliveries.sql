@@ -23,6 +23,9 @@ CREATE TABLE webhook_endpoints (
     paused_until         timestamptz,
     disabled_at          timestamptz,
     disabled_reason      text,
+    is_full              boolean NOT NULL DEFAULT false,
+    enabled_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    mail_due_at          timestamptz,
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT tenant_is_in_this_pool FOREIGN KEY (tenant_id) REFERENCES pool_tenants (tenant_id),
     CONSTRAINT scope_is_known CHECK (scope IN ('user', 'tenant', 'job')),
@@ -32,6 +35,7 @@ CREATE TABLE webhook_endpoints (
     CONSTRAINT failures_are_not_negative CHECK (failures >= 0),
     CONSTRAINT failing_means_a_time CHECK ((failures > 0) = (failing_since IS NOT NULL)),
     CONSTRAINT disabled_means_a_reason CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL)),
+    CONSTRAINT full_means_disabled CHECK (disabled_at IS NOT NULL OR NOT is_full),
     CONSTRAINT old_secret_has_an_end CHECK ((sealed_old_secret IS NULL) = (old_secret_until IS NULL))
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE webhook_endpoints IS 'A URL of a user to which events are sent.';
@@ -50,6 +54,10 @@ COMMENT ON COLUMN webhook_endpoints.failures IS 'Requests in a row that were not
 COMMENT ON COLUMN webhook_endpoints.paused_until IS 'Nothing is sent before, because it failed several times in a row.';
 COMMENT ON COLUMN webhook_endpoints.disabled_at IS
     'When it was switched off because it failed for too long. Its events are written and not sent.';
+COMMENT ON COLUMN webhook_endpoints.is_full IS 'Too many events wait: it is disabled, and no more are written.';
+COMMENT ON COLUMN webhook_endpoints.enabled_at IS 'For an hour after it, twice as many events may wait.';
+COMMENT ON COLUMN webhook_endpoints.mail_due_at IS 'When its user gets a mail that it was disabled. NULL: none is due.';
+CREATE INDEX endpoints_with_a_mail ON webhook_endpoints (mail_due_at) WHERE mail_due_at IS NOT NULL;
 
 CREATE TABLE webhook_deliveries (
     number           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -118,7 +126,8 @@ CREATE FUNCTION deliveries_announce(
         'timestamp', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
         'data', jsonb_strip_nulls(the_data))
     FROM webhook_endpoints endpoint
-    WHERE endpoint.tenant_id = the_tenant AND endpoint.is_enabled AND the_event = ANY (endpoint.events)
+    WHERE endpoint.tenant_id = the_tenant AND endpoint.is_enabled AND NOT endpoint.is_full
+      AND the_event = ANY (endpoint.events)
       AND CASE endpoint.scope WHEN 'tenant' THEN true WHEN 'user' THEN endpoint.user_id = the_user
           ELSE endpoint.id = webhook_endpoint_of(the_tenant, the_user, the_url) END
       AND (endpoint.effect_ids = '{}' OR the_effect = ANY (endpoint.effect_ids)
