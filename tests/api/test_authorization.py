@@ -136,6 +136,7 @@ TABLE: dict[Access, str] = {
         POST /api/ai-jobs
         GET /api/ai-jobs
         GET /api/ai-jobs/stream
+        POST /api/quotes
         POST /api/task
         GET /api/task
         GET /api/actors
