@@ -134,6 +134,7 @@ async def _upload(product: RunningProduct, content: bytes) -> tuple[UUID, float]
     response = await product.admin.post("/api/videos/uploads", json=body)
     created = CreatedUpload.model_validate_json(response.raise_for_status().content)
     started = time.perf_counter()
+    assert created.upload is not None
     await product.client._calls.transfers.put(created.upload, content, len(content))
     elapsed = 1000 * (time.perf_counter() - started)
     (await product.admin.post(f"/api/videos/uploads/{created.file.id}/confirm")).raise_for_status()

@@ -349,6 +349,7 @@ async def _upload_logo(plane: ControlPlane) -> str:
     )
     created = await plane.rooms.catalog.assets.create(request, OPERATOR)
     async with httpx.AsyncClient(trust_env=False, verify=certificates()) as http:
+        assert created.upload is not None, "no resume key was sent"
         stored = await http.put(created.upload.url, content=content, headers=created.upload.headers)
     stored.raise_for_status()
     await plane.rooms.catalog.assets.confirm(created.asset.id, OPERATOR)

@@ -344,12 +344,41 @@ async def test_every_route_of_uploads_requires_authentication(local_media_api: M
     for method, path in (
         ("POST", "/api/videos/uploads"),
         ("POST", f"/api/videos/uploads/{file['id']}/confirm"),
+        ("GET", f"/api/videos/uploads/{file['id']}/parts"),
+        ("POST", f"/api/videos/uploads/{file['id']}/parts"),
         ("GET", f"/api/files/{file['id']}"),
         ("DELETE", f"/api/files/{file['id']}"),
         ("GET", "/api/videos"),
         ("POST", "/api/videos"),
     ):
         assert_refused(await local_media_api.jobs_api.client.request(method, path), 401, "not_authenticated")
+
+
+async def test_a_large_file_with_a_resume_key_is_uploaded_in_parts(media_api: MediaApi) -> None:
+    size = 64 * 2**20 + 1
+    large = {"size": size, "resume_key": "clip.mp4 2026-11-19"}
+    created = (await media_api.create(**large)).json()
+    assert created["upload"] is None
+    assert created["parts"] == {"part_bytes": 16 * 2**20, "count": 5, "arrived": []}
+    assert (await media_api.create(**large)).json()["file"]["id"] == created["file"]["id"]
+    assert (await media_api.create(size=size)).json()["parts"] is None, "without a resume key"
+    assert (await media_api.create(resume_key="small")).json()["parts"] is None
+    parts = f"/api/videos/uploads/{created['file']['id']}/parts"
+    last = {"number": 5, "sha256": hashlib.sha256(b"!").hexdigest()}
+    signed = (await media_api.ask("POST", parts, {"parts": [last]})).json()["parts"]
+    assert [(part["number"], part["size"]) for part in signed] == [(5, 1)]
+    request = signed[0]["upload"]
+    sent = await media_api.jobs_api.client.put(request["url"], content=b"!", headers=request["headers"])
+    assert sent.status_code == 200
+    assert (await media_api.ask("GET", parts)).json()["arrived"] == [last]
+    problem = assert_refused(await media_api.confirm(created["file"]), 422, "content_mismatch", "parts")
+    assert "These parts are missing: 1, 2, 3, 4." in problem["detail"]
+    for wanted in ([], [last | {"number": 6}], [last, last], [last | {"sha256": "0" * 64}], [last | {"number": 0}]):
+        assert (await media_api.ask("POST", parts, {"parts": wanted})).status_code == 422
+    for other in (await media_api.colleague(), await media_api.stranger()):
+        assert_refused(await other.ask("GET", parts), 404, "not_found")
+        assert_refused(await other.ask("POST", parts, {"parts": [last]}), 404, "not_found")
+        assert (await other.create(**large)).json()["file"]["id"] != created["file"]["id"]
 
 
 @pytest.mark.parametrize("confirmed", [False, True])
@@ -387,6 +416,7 @@ async def test_limits_of_uploads_can_be_read_before_an_upload(media_api: MediaAp
         "max_bytes": settings.storage.max_upload_bytes,
         "max_image_pixels": settings.media.max_image_pixels,
         "max_pending": settings.media.pending_uploads_per_user,
+        "parts_above_bytes": settings.storage.parts_above_bytes,
         "url_seconds": settings.storage.url_seconds,
     }
 

@@ -495,3 +495,68 @@ async def test_an_expired_url_is_refused(storage: Storage, folder: str, storage_
     assert refused(await send(storage_client, read))
     assert refused(await send(storage_client, write, b"other"))
     assert await storage.read(f"{folder}/object", 5) == b"12345"
+
+
+PART = 5 * MEBIBYTE
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+async def test_parts_that_arrive_in_any_order_and_twice_become_the_object(
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
+) -> None:
+    key, parts = f"{folder}/Clip.mp4", [random.Random(number).randbytes(size) for number, size in ((1, PART), (2, 99))]
+    upload_id = await storage.parts.start(key, content_type="video/mp4")
+    assert await storage.parts.arrived(key, upload_id) == []
+    signed = [
+        storage.parts.presign(key, upload_id, number, size=len(part), sha256=digest(part))
+        for number, part in enumerate(parts, start=1)
+    ]
+    for number in (1, 0, 1):
+        assert (await send(storage_client, signed[number], parts[number])).status_code == 200
+    arrived = await storage.parts.arrived(key, upload_id)
+    assert sorted((part.number, part.size) for part in arrived) == [(1, PART), (2, 99)]
+    assert await storage.head(key) is None
+    checksums = [digest(part) for part in parts]
+    joins = (storage.parts.join(key, upload_id, checksums, content_type="video/mp4") for _ in range(2))
+    await asyncio.gather(*joins, return_exceptions=True)
+    info = await storage.head(key)
+    assert info is not None
+    assert (info.size, info.content_type) == (PART + 99, "video/mp4")
+    assert await storage.sha256_of(key) == digest(b"".join(parts))
+    # The URLs are still valid, and change nothing.
+    await send(storage_client, signed[1], parts[1])
+    assert await storage.sha256_of(key) == digest(b"".join(parts))
+    await storage.parts.abort(key)
+    assert {entry.key async for entry in storage.list(folder)} == {key}
+
+
+async def test_a_part_accepts_only_its_own_bytes(
+    storage: Storage, folder: str, storage_client: httpx.AsyncClient
+) -> None:
+    key, part = f"{folder}/object", b"the second part"
+    upload_id = await storage.parts.start(key, content_type="video/mp4")
+    signed = storage.parts.presign(key, upload_id, 2, size=len(part), sha256=digest(part))
+    bad = (part[:-1], part + b"!", part[:-1] + b"!", b"")
+    assert all([refused(await send(storage_client, signed, body)) for body in bad])
+    # The number of the part is signed, too.
+    for url in (signed.url.replace("partNumber=2", "partNumber=1"), signed.url.replace("/00002", "/00001")):
+        if url != signed.url:
+            assert refused(await storage_client.put(url, content=part, headers=signed.headers))
+    assert await storage.parts.arrived(key, upload_id) == []
+    assert (await send(storage_client, signed, part)).status_code == 200
+    await storage.parts.abort(key)
+    assert await storage.parts.arrived(key, upload_id) == []
+    assert await storage.head(key) is None
+    await storage.parts.abort(key)
+
+
+async def test_parts_that_are_not_there_cannot_be_joined(storage: Storage, folder: str) -> None:
+    upload_id = await storage.parts.start(f"{folder}/object", content_type="video/mp4")
+    with pytest.raises(NotFound):
+        await storage.parts.join(f"{folder}/object", upload_id, [digest(b"")], content_type="video/mp4")
+    await storage.parts.abort(f"{folder}/object")
+    with pytest.raises(NotFound):
+        await storage.parts.join(f"{folder}/object", upload_id, [digest(b"")], content_type="video/mp4")

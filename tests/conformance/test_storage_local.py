@@ -658,6 +658,7 @@ def test_reading_and_writing_are_in_the_api_document(storage: LocalStorage) -> N
     assert {parameter["name"] for parameter in path["put"]["parameters"]} == {
         "key",
         "expires",
+        "exact",
         "type",
         "max",
         "sha256",

@@ -21,6 +21,7 @@ from callsheet.wire.media import CreateUpload, CreateVideo, Video
 from tests.support.http.media_api import CLIP
 from tests.support.jobs.race import RESERVE, Race
 from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked
+from tests.support.media.large_uploads import IN_PARTS, LARGE, LargeUpload
 from tests.support.media.media_harness import LATER, MediaHarness, open_media_harness, principal_of
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
@@ -283,3 +284,88 @@ async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(media_ha
     assert await media_harnesses.one.paths() == {fresh.path}
     await media_harnesses.one.sweep()
     assert await media_harnesses.one.paths() == set()
+
+
+@pytest.fixture(params=["local", "s3"])
+async def large_uploads(
+    request: pytest.FixtureRequest, race: Race, tmp_path: Path
+) -> AsyncIterator[tuple[MediaHarness, MediaHarness]]:
+    """Two control planes for uploads in parts."""
+    s3 = {} if request.param == "local" else {"backend": "s3", "s3": request.getfixturevalue("s3_server").settings}
+    storage, ann = {**IN_PARTS, **s3}, replace(race.ann, pool=race.pool)
+    async with (
+        open_media_harness(race.one, race.ann, tmp_path, storage=storage) as one,
+        open_media_harness(race.two, ann, tmp_path, storage=storage) as two,
+    ):
+        yield one, two
+
+
+async def test_two_tabs_that_create_the_same_large_upload_continue_one(
+    race: Race, large_uploads: tuple[MediaHarness, MediaHarness]
+) -> None:
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        tasks = await start_blocked(race.pool, *(LargeUpload.created(media) for media in large_uploads))
+    first, second = await asyncio.gather(*tasks)
+    assert first.file_id == second.file_id
+    # Both ask for the first URL, and the storage starts an upload for each of them.
+    async with paused_at(Failpoint.PARTS_STARTED_BEFORE_ROW, first.send(1)) as slower:
+        await second.send(2)
+    await slower
+    assert await first.arrived() == await second.arrived() == [1, 2]
+    assert await second.confirm() == "ready"
+    assert await first.stored() == LARGE
+    assert await second.media.paths() == {await first.path()}
+
+
+async def test_concurrent_confirmations_of_a_large_upload_return_the_same_file(
+    race: Race, large_uploads: tuple[MediaHarness, MediaHarness]
+) -> None:
+    one, two = large_uploads
+    upload = await LargeUpload.created(one)
+    await upload.send(1, 2)
+    async with open_transaction(race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", upload.file_id):
+        works = [upload.seen_by(media).confirm() for media in (one, two)]
+        tasks = await start_blocked(race.pool, *works)
+    assert await asyncio.gather(*tasks) == ["ready"] * 2
+    assert await upload.stored() == LARGE
+
+
+async def test_the_slower_confirmation_of_a_large_upload_deletes_nothing(
+    large_uploads: tuple[MediaHarness, MediaHarness],
+) -> None:
+    one, two = large_uploads
+    upload = await LargeUpload.created(one)
+    await upload.send(1, 2)
+    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, upload.confirm()) as slower:
+        assert await upload.seen_by(two).confirm() == "ready"
+    assert await slower == "ready"
+    assert await upload.stored() == LARGE
+
+
+async def test_a_large_upload_deleted_during_its_confirmation_is_not_ready(
+    large_uploads: tuple[MediaHarness, MediaHarness],
+) -> None:
+    one, two = large_uploads
+    upload = await LargeUpload.created(one)
+    await upload.send(1, 2)
+    async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, upload.confirm()) as confirming:
+        await two.delete_file(upload.file_id)
+    with pytest.raises(NotFound):
+        await confirming
+    await two.sweep()
+    assert (await one.files(), await one.paths()) == (set(), set())
+
+
+async def test_a_part_that_arrives_while_its_upload_is_confirmed_is_refused_and_not_kept(
+    media_harnesses: TwoMediaHarnesses, tmp_path: Path
+) -> None:
+    race = media_harnesses.race
+    async with open_media_harness(race.one, race.ann, tmp_path / "parts", storage=IN_PARTS) as media:
+        upload = await LargeUpload.created(media)
+        await upload.send(1, 2)
+        [signed] = await upload.sign(2)
+        async with paused_at(Failpoint.STORAGE_BEFORE_POINTER, upload.put(signed, upload.part(2))) as sending:
+            assert await upload.confirm() == "ready"
+        assert (await sending).status_code == 409
+        assert await media.paths() == {await upload.path()}
+        assert await upload.stored() == LARGE

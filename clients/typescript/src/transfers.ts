@@ -73,8 +73,11 @@ export async function upload(requests: Requests, source: Blob, options: UploadOp
   const again = { repeat: true, signal };
   const created = await requests.ask<CreatedUpload>("POST", "/api/videos/uploads", body, again);
   const patience = new Patience(requests.retrySeconds);
+  const to = created.upload;
+  // Only a request with a resume key gets parts.
+  if (to === null) throw requests.noCallsheet();
   await requests.insist(patience, signal, () =>
-    put(created.upload, source, options.onProgress ?? (() => {}), signal, requests.fetch),
+    put(to, source, options.onProgress ?? (() => {}), signal, requests.fetch),
   );
   return requests.ask("POST", `/api/videos/uploads/${created.file.id}/confirm`, undefined, again);
 }

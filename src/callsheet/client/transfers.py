@@ -64,6 +64,7 @@ class Transfers:
         body = {"name": shown, "mime_type": mime_type, "size": size, "sha256": digest}
         # An upload that is created twice costs nothing and ends by itself.
         created = await self.requests.ask(CreatedUpload, "POST", "/api/videos/uploads", body, repeat=True)
+        assert created.upload is not None, "no resume key was sent"
         await self.put(created.upload, source, size, counted)
         path_of_file = f"/api/videos/uploads/{created.file.id}"
         return await self.requests.ask(File, "POST", f"{path_of_file}/confirm", repeat=True)

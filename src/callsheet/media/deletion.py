@@ -14,9 +14,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.media.files import SQL
+from callsheet.media.names import is_in_parts
 from callsheet.media.previews.maker import preview_keys
 from callsheet.media.storage import Storage
-from callsheet.media.storage.port import discard
+from callsheet.media.storage.port import discard, discard_parts
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -124,6 +125,7 @@ class Deletion:
         ]
         await hit(Failpoint.MEDIA_DELETE_BEFORE_OBJECTS)
         await discard(self._storage, paths)
+        await discard_parts(self._storage, [path for path in paths if is_in_parts(path)])
 
 
 def paths_of(tenant_id: UUID, file_id: UUID, path: str) -> list[str]:

@@ -6,6 +6,7 @@ import mimetypes
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from callsheet.media.storage.keys import validate_content_type
@@ -26,6 +27,7 @@ PLAYLIST_TYPES = frozenset(
         "video/x-ms-wvx",
     }
 )
+PARTS = "parts"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
@@ -34,11 +36,29 @@ def upload_key(tenant_id: UUID, file_id: UUID, name: str, mime_type: str) -> str
     return f"tenants/{tenant_id}/uploads/{file_id}/{safe_name(name, mime_type)}"
 
 
-def upload_of(key: str) -> tuple[UUID, UUID] | None:
-    """The tenant and the file of an uploaded object; None if the key is not one of `upload_key`."""
+def parts_key(tenant_id: UUID, file_id: UUID, name: str, mime_type: str) -> str:
+    """The key of a file that is uploaded in parts. No URL is ever signed for writing the whole file."""
+    return f"tenants/{tenant_id}/uploads/{file_id}/{PARTS}/{safe_name(name, mime_type)}"
+
+
+def is_in_parts(path: str) -> bool:
+    """Whether the path of a file is one of `parts_key`."""
+    return path.split("/")[4:5] == [PARTS] and path.count("/") == 5
+
+
+class UploadOf(NamedTuple):
+    tenant_id: UUID
+    file_id: UUID
+    path: str
+
+
+def upload_of(key: str) -> UploadOf | None:
+    """The upload whose file, or a part of it, has this key in storage. None for other keys."""
     match key.split("/"):
         case ["tenants", tenant_id, "uploads", file_id, _]:
-            return UUID(tenant_id), UUID(file_id)
+            return UploadOf(UUID(tenant_id), UUID(file_id), key)
+        case ["tenants", tenant_id, "uploads", file_id, parts, _, _] if parts == PARTS:
+            return UploadOf(UUID(tenant_id), UUID(file_id), key.rpartition("/")[0])
         case _:
             return None
 

@@ -10,6 +10,7 @@ from callsheet.identity.room import IdentityRoom
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
 from callsheet.media.free_space import FreeSpace, SpaceMetrics
+from callsheet.media.parts import PartUploads
 from callsheet.media.previews.maker import PreviewMaker
 from callsheet.media.previews.routes import preview_router
 from callsheet.media.previews.urls import PreviewUrls
@@ -36,6 +37,7 @@ from callsheet.toolbox.signing import Master
 class MediaRoom(Room):
     files: Files
     uploads: Uploads
+    parts: PartUploads
     videos: Videos
     deletion: Deletion
     preview_urls: PreviewUrls
@@ -70,12 +72,14 @@ def open_media(
     """Builds the room. `owner`: the guard that the storage was opened with."""
     preview_urls = PreviewUrls(secret)
     files = Files(databases, storage, settings, preview_urls)
-    uploads = Uploads(files, usage, free_space)
+    parts = PartUploads(files)
+    uploads = Uploads(files, parts, usage, free_space)
     deletion = Deletion(storage, files.disk)
     days = settings.media.retention_days
     return MediaRoom(
         files=files,
         uploads=uploads,
+        parts=parts,
         videos=Videos(files, uploads),
         deletion=deletion,
         preview_urls=preview_urls,

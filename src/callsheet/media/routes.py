@@ -15,7 +15,18 @@ from callsheet.media.storage.responses import ISOLATION_HEADERS, shows_inline
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
-from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File, UploadLimits, Video, VideoStatus
+from callsheet.wire.media import (
+    CreatedUpload,
+    CreateUpload,
+    CreateVideo,
+    File,
+    SignedParts,
+    SignParts,
+    UploadLimits,
+    UploadParts,
+    Video,
+    VideoStatus,
+)
 
 if TYPE_CHECKING:
     from callsheet.media.room import MediaRoom
@@ -32,20 +43,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> Router:
     # The path matches only ids: `GET /api/videos/uploads` must return that the method is not allowed.
     router = Router(prefix="/api/videos", tags=["videos"])
 
-    @router.post("/uploads", status_code=201)
-    async def create_upload(body: CreateUpload, principal: Principal = Depends(authentication.user)) -> CreatedUpload:
-        """Returns a URL to upload a video, image or audio file to. Send the request that `upload` describes."""
-        return await room.uploads.create(principal, body)
-
-    @router.get("/uploads/limits", dependencies=[Depends(authentication.user)])
-    async def get_upload_limits() -> UploadLimits:
-        """Limits of an upload: media types, size and pixels."""
-        return room.uploads.limits()
-
-    @router.post("/uploads/{file_id}/confirm")
-    async def confirm_upload(file_id: UUID, principal: Principal = Depends(authentication.user)) -> File:
-        """Checks that the uploaded file is as declared. A repeated confirmation returns the same file."""
-        return room.files.view(await room.uploads.confirm(principal, file_id))
+    _add_uploads(router, room, authentication)
 
     @router.post("", status_code=201)
     async def create_video(body: CreateVideo, principal: Principal = Depends(authentication.user)) -> Video:
@@ -87,6 +85,38 @@ def video_router(room: MediaRoom, authentication: Authentication) -> Router:
         await room.deletion.video(pool, OwnerOfMedia(principal.tenant_id, principal.user_id), video_id)
 
     return router
+
+
+def _add_uploads(router: Router, room: MediaRoom, authentication: Authentication) -> None:
+    @router.post("/uploads", status_code=201)
+    async def create_upload(body: CreateUpload, principal: Principal = Depends(authentication.user)) -> CreatedUpload:
+        """Returns a URL to upload a video, image or audio file to. Send the request that `upload` describes.
+
+        With a `resume_key`, a large file is uploaded in parts instead: `parts` says how.
+        """
+        return await room.uploads.create(principal, body)
+
+    @router.get("/uploads/limits", dependencies=[Depends(authentication.user)])
+    async def get_upload_limits() -> UploadLimits:
+        """Limits of an upload: media types, size and pixels."""
+        return room.uploads.limits()
+
+    @router.get("/uploads/{file_id}/parts")
+    async def get_parts(file_id: UUID, principal: Principal = Depends(authentication.user)) -> UploadParts:
+        """The parts of a file that have arrived."""
+        return await room.parts.state(principal, file_id)
+
+    @router.post("/uploads/{file_id}/parts")
+    async def sign_parts(
+        file_id: UUID, body: SignParts, principal: Principal = Depends(authentication.user)
+    ) -> SignedParts:
+        """Returns a URL for each of these parts. You may upload parts in any order, several at a time, and again."""
+        return await room.parts.sign(principal, file_id, body.parts)
+
+    @router.post("/uploads/{file_id}/confirm")
+    async def confirm_upload(file_id: UUID, principal: Principal = Depends(authentication.user)) -> File:
+        """Checks that the uploaded file is as declared. A repeated confirmation returns the same file."""
+        return room.files.view(await room.uploads.confirm(principal, file_id))
 
 
 def file_router(room: MediaRoom, authentication: Authentication) -> Router:

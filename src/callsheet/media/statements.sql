@@ -1,5 +1,5 @@
 -- database: pool
--- owns: database_usage, file_previews, files, output_sweeps, storage_usage, upload_sweeps, videos
+-- owns: database_usage, file_previews, files, output_sweeps, storage_usage, upload_parts, upload_sweeps, videos
 
 -- name: files_by_ids
 -- The files in the given order with their previews, without deleted files.
@@ -21,9 +21,10 @@ ORDER BY wanted.number
 -- Run after lock_wallet, so that no other request of the user counts at this moment. Returns no row if the user has
 -- reached the limit of pending uploads. A new file has no previews.
 WITH created_file AS (
-    INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at)
+    INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at,
+        part_bytes, resume_key)
     SELECT :tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
-        clock_timestamp() + make_interval(secs => :keep_seconds::integer)
+        clock_timestamp() + make_interval(secs => :keep_seconds::integer), :part_bytes, :resume_key
     WHERE (
         SELECT count(*) FROM (
             SELECT FROM files
@@ -41,6 +42,48 @@ SELECT tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, siz
     expires_at, NULL::text AS preview_kind, NULL::text AS preview_status, NULL::integer AS width,
     NULL::integer AS height, NULL::float8 AS duration_seconds, NULL::boolean AS has_clip
 FROM created_file
+
+-- name: resume_upload
+-- Run after lock_wallet. Returns the file of the upload, which is kept for as long as a new one.
+UPDATE files SET expires_at = clock_timestamp() + make_interval(secs => :keep_seconds::integer)
+WHERE tenant_id = :tenant_id AND user_id = :user_id AND resume_key = :resume_key AND disk = :disk
+  AND status = 'pending' AND deleted_at IS NULL
+RETURNING id
+
+-- name: find_parts
+SELECT f.part_bytes, f.parts_id, ARRAY(
+    SELECT number FROM upload_parts WHERE tenant_id = f.tenant_id AND file_id = f.id ORDER BY number
+) AS numbers, ARRAY(
+    SELECT sha256 FROM upload_parts WHERE tenant_id = f.tenant_id AND file_id = f.id ORDER BY number
+) AS checksums
+FROM files f
+WHERE f.tenant_id = :tenant_id AND f.id = :file_id AND f.part_bytes IS NOT NULL
+
+-- name: start_parts
+-- The first of several requests decides. Returns no row if the upload has ended.
+UPDATE files SET parts_id = coalesce(parts_id, :parts_id)
+WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
+RETURNING parts_id
+
+-- name: declare_parts
+-- In the order of the numbers, so that two requests do not wait for each other in a circle.
+INSERT INTO upload_parts (tenant_id, file_id, number, sha256)
+SELECT :tenant_id, :file_id, part.number, part.sha256
+FROM unnest(:numbers::integer[], :checksums::text[]) AS part (number, sha256) ORDER BY part.number
+ON CONFLICT (tenant_id, file_id, number) DO NOTHING
+
+-- name: parts_declared_otherwise
+SELECT part.number FROM unnest(:numbers::integer[], :checksums::text[]) AS part (number, sha256)
+JOIN upload_parts declared
+    ON declared.tenant_id = :tenant_id AND declared.file_id = :file_id AND declared.number = part.number
+WHERE declared.sha256 <> part.sha256
+ORDER BY part.number
+
+-- name: give_up_upload
+-- The joined bytes are not what was declared. Returns no row if another request confirmed or deleted the upload.
+UPDATE files SET deleted_at = clock_timestamp()
+WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
+RETURNING tenant_id, id, path, disk
 
 -- name: storage_of
 -- In the given order. A user who never had a file has no row in storage_usage. Few uploads are reserved: those in S3
@@ -88,13 +131,17 @@ SELECT EXISTS (
 -- name: confirm_upload
 -- Returns no row if the sweeper has marked the file as expired: it does so before it deletes the object. S3 cannot
 -- refuse more bytes at the URL of the upload, so they are reserved until the URL has expired and the folder is swept.
+-- It refuses parts of an upload that was joined.
 WITH confirmed_file AS (
     UPDATE files SET status = 'ready', ready_at = clock_timestamp(), expires_at = NULL, path = :path, sha256 = :sha256
     WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
-    RETURNING tenant_id, id, user_id, disk, size
+    RETURNING tenant_id, id, user_id, disk, size, part_bytes
+), forgotten_parts AS (
+    DELETE FROM upload_parts p USING confirmed_file c WHERE p.tenant_id = c.tenant_id AND p.file_id = c.id
 ), upload_sweep AS (
     INSERT INTO upload_sweeps (tenant_id, file_id, user_id, disk, since, reserved_bytes)
-    SELECT tenant_id, id, user_id, disk, clock_timestamp(), CASE WHEN disk = 's3' THEN size ELSE 0 END
+    SELECT tenant_id, id, user_id, disk, clock_timestamp(),
+        CASE WHEN disk = 's3' AND part_bytes IS NULL THEN size ELSE 0 END
     FROM confirmed_file
     ON CONFLICT (tenant_id, file_id) DO UPDATE SET since = excluded.since, reserved_bytes = excluded.reserved_bytes
 )

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from callsheet.media.deletion import paths_of
 from callsheet.media.files import SQL
+from callsheet.media.names import is_in_parts
 from callsheet.media.storage import LocalStorage, ObjectEntry, Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.database.database import Database
@@ -127,6 +128,7 @@ class MediaSweeper(Loop):
                 connection, FileToRemove, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
             )
         if files:
+            await all_of(self._storage.parts.abort(file.path) for file in files if is_in_parts(file.path))
             await self._storage.delete_many([path for file in files for path in paths_of(*file)])
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
             async with pool.ordinary() as connection:

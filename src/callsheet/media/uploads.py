@@ -9,7 +9,17 @@ from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.media.dimensions import dimensions_of
 from callsheet.media.files import SQL, FileRow, Files
 from callsheet.media.free_space import FreeSpace
-from callsheet.media.names import PLAYLIST_TYPES, accepted_key, bare_type, is_allowed, upload_key, upload_of
+from callsheet.media.names import (
+    PLAYLIST_TYPES,
+    accepted_key,
+    bare_type,
+    is_allowed,
+    is_in_parts,
+    parts_key,
+    upload_key,
+    upload_of,
+)
+from callsheet.media.parts import PartUploads, part_bytes_of, resume_key_of
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import ObjectInfo
 from callsheet.media.storage.keys import clean_name
@@ -21,6 +31,7 @@ from callsheet.wire.errors import (
     ContentMismatch,
     FieldProblem,
     InvalidRequest,
+    NotFound,
     Refusal,
     TooManyPendingUploads,
     WrongState,
@@ -30,11 +41,13 @@ from callsheet.wire.plurals import counted
 
 NOT_UPLOADED = "Nothing has been uploaded yet. Send the bytes to `upload.url`, then confirm."
 UPLOAD_AGAIN = "Upload the right bytes to the same URL, or create a new upload."
+CREATE_AGAIN = "Create a new upload."
 
 
 class Uploads:
-    def __init__(self, files: Files, usage: StorageUsage, free_space: FreeSpace):
+    def __init__(self, files: Files, parts: PartUploads, usage: StorageUsage, free_space: FreeSpace):
         self._files = files
+        self._parts = parts
         self._free_space = free_space
         self._usage = usage
         self._settings = files.settings
@@ -42,15 +55,46 @@ class Uploads:
     async def create(self, principal: Principal, wanted: CreateUpload) -> CreatedUpload:
         mime_type = bare_type(wanted.mime_type)
         self._check_limits(mime_type, wanted.size)
-        self._free_space.require_for(wanted.size)
+        in_parts = wanted.resume_key is not None and wanted.size > self._settings.storage.parts_above_bytes
+        row = await self._create_row(principal, wanted, mime_type, in_parts=in_parts)
+        file = self._files.view(row)
+        if in_parts:
+            return CreatedUpload(file=file, upload=None, parts=await self._parts.described(principal, row))
+        signed = self._files.storage.presign_put(
+            row.path, content_type=mime_type, size=wanted.size, sha256=wanted.sha256
+        )
+        upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
+        return CreatedUpload(file=file, upload=upload)
+
+    async def _create_row(
+        self, principal: Principal, wanted: CreateUpload, mime_type: str, *, in_parts: bool
+    ) -> FileRow:
+        """The row of a new upload, or of the one that has this `resume_key`."""
         file_id = uuid7()
-        path = upload_key(principal.tenant_id, file_id, wanted.name, mime_type)
-        signed = self._files.storage.presign_put(path, content_type=mime_type, size=wanted.size, sha256=wanted.sha256)
+        named = parts_key if in_parts else upload_key
+        path = named(principal.tenant_id, file_id, wanted.name, mime_type)
+        resume_key = resume_key_of(wanted) if in_parts else None
+        keep_seconds = self._settings.storage.url_seconds + self._settings.media.upload_hours * 3600
         pool = await self._files.databases.pool(principal.pool)
         maximum = self._settings.media.pending_uploads_per_user
         limits = await self._usage.quotas.of(principal.tenant_id)
         async with pool.ordinary() as connection, connection.transaction():
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
+            if resume_key is not None:
+                resumed = await SQL["resume_upload"].value(
+                    connection,
+                    tenant_id=principal.tenant_id,
+                    user_id=principal.user_id,
+                    resume_key=resume_key,
+                    disk=self._files.disk,
+                    keep_seconds=keep_seconds,
+                )
+                if resumed is not None:
+                    [found] = await SQL["files_by_ids"].rows(
+                        connection, FileRow, tenant_id=principal.tenant_id, file_ids=[resumed]
+                    )
+                    return found
+            self._free_space.require_for(wanted.size)
             row = await SQL["create_upload"].row(
                 connection,
                 FileRow,
@@ -63,14 +107,15 @@ class Uploads:
                 mime_type=mime_type,
                 size=wanted.size,
                 sha256=wanted.sha256,
-                keep_seconds=self._settings.storage.url_seconds + self._settings.media.upload_hours * 3600,
+                keep_seconds=keep_seconds,
+                part_bytes=part_bytes_of(wanted.size, self._settings.storage) if in_parts else None,
+                resume_key=resume_key,
                 max_rows=maximum,
             )
             if row is None:
                 raise TooManyPendingUploads(maximum)
             await self._usage.check(connection, principal, limits)
-        upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
-        return CreatedUpload(file=self._files.view(row), upload=upload)
+        return row
 
     def limits(self) -> UploadLimits:
         return UploadLimits(
@@ -79,6 +124,7 @@ class Uploads:
             max_image_pixels=self._settings.media.max_image_pixels,
             max_pending=self._settings.media.pending_uploads_per_user,
             url_seconds=self._settings.storage.url_seconds,
+            parts_above_bytes=self._settings.storage.parts_above_bytes,
         )
 
     async def confirm(self, principal: Principal, file_id: UUID) -> FileRow:
@@ -87,10 +133,14 @@ class Uploads:
         if row.status == "ready":
             return row
         try:
-            return await self._accept(principal, row)
-        except Refusal:
+            return await (self._accept_parts if is_in_parts(row.path) else self._accept)(principal, row)
+        except Refusal as refusal:
             # Another request may have confirmed the upload meanwhile, and deleted the object that was checked here.
-            confirmed = await self._files.own(principal, file_id)
+            try:
+                confirmed = await self._files.own(principal, file_id)
+            except NotFound:
+                # An upload in parts ends if its bytes are refused, so the reason is more than that it is gone.
+                raise (refusal if is_in_parts(row.path) else NotFound("There is no such file.")) from None
             if confirmed.status != "ready":
                 raise
             return confirmed
@@ -108,6 +158,24 @@ class Uploads:
         except Refusal:
             await discard(storage, [path])
             raise
+        confirmed = await self._confirm_row(principal, row, path, sha256)
+        # If there is no row, another request was faster: it confirmed the upload too, or deleted the file.
+        await discard(storage, [row.path if confirmed else path])
+        return await self._files.own(principal, row.id)
+
+    async def _accept_parts(self, principal: Principal, row: FileRow) -> FileRow:
+        """No signed URL can write to a file that was made of its parts, so it needs no copy. Concurrent confirmations
+        have the same object, so none of them deletes it."""
+        await self._parts.join(principal, row)
+        try:
+            sha256 = await self._checksum(row, await self._check(row, row.path))
+        except (ContentMismatch, InvalidRequest):
+            await self._parts.give_up(principal, row)
+            raise
+        await self._confirm_row(principal, row, row.path, sha256)
+        return await self._files.own(principal, row.id)
+
+    async def _confirm_row(self, principal: Principal, row: FileRow, path: str, sha256: str | None) -> bool:
         await hit(Failpoint.CONFIRM_COPIED_BEFORE_ROW)
         pool = await self._files.databases.pool(principal.pool)
         async with pool.ordinary() as connection:
@@ -115,9 +183,7 @@ class Uploads:
                 connection, tenant_id=principal.tenant_id, file_id=row.id, path=path, sha256=sha256
             )
         await hit(Failpoint.CONFIRM_ROW_BEFORE_DELETE)
-        # If there is no row, another request was faster: it confirmed the upload too, or deleted the file.
-        await discard(storage, [path if confirmed is None else row.path])
-        return await self._files.own(principal, row.id)
+        return confirmed is not None
 
     async def _check(self, row: FileRow, path: str) -> ObjectInfo:
         """Refuses an object that differs from its declaration."""
@@ -191,7 +257,8 @@ class Uploads:
 
 def _mismatch(row: FileRow, field: str, reason: str) -> ContentMismatch:
     sentence = f"The file {row.name!r} is not what was declared: {reason}"
-    return ContentMismatch(f"{sentence} {UPLOAD_AGAIN}", errors=[FieldProblem(field, sentence)])
+    remedy = CREATE_AGAIN if is_in_parts(row.path) else UPLOAD_AGAIN
+    return ContentMismatch(f"{sentence} {remedy}", errors=[FieldProblem(field, sentence)])
 
 
 ENDED = (
@@ -211,9 +278,8 @@ class AwaitedUploads:
         upload = upload_of(key)
         if upload is None:
             return
-        tenant_id, file_id = upload
-        pool = await self._routing.pool_of_tenant(tenant_id)
+        pool = await self._routing.pool_of_tenant(upload.tenant_id)
         async with pool.connection() as connection:
-            awaited = await SQL["awaits_upload"].value(connection, tenant_id=tenant_id, file_id=file_id, path=key)
+            awaited = await SQL["awaits_upload"].value(connection, **upload._asdict())
         if not awaited:
             raise WrongState(ENDED)

@@ -74,6 +74,7 @@ class Failpoint(StrEnum):
     STORAGE_BEFORE_POINTER = "storage.before_pointer"
     STORAGE_COPY_HALF_MADE = "storage.copy_half_made"
     OBJECT_STORED_BEFORE_CHECK = "object.stored_before_check"
+    PARTS_STARTED_BEFORE_ROW = "parts.started_before_row"
     CONFIRM_COPIED_BEFORE_ROW = "confirm.copied_before_row"
     CONFIRM_ROW_BEFORE_DELETE = "confirm.row_before_delete"
     OUTPUT_ACCEPTED_BEFORE_DELETE = "output.accepted_before_delete"

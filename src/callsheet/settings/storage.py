@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from callsheet.settings.values import MediaTypes
-from callsheet.toolbox.disk_space import GIBIBYTE
+from callsheet.toolbox.disk_space import GIBIBYTE, MEBIBYTE
 from callsheet.toolbox.sections import Section, WebAddress
 
 
@@ -108,6 +108,18 @@ class StorageSettings(Section):
         description="How long a signed URL is valid, in seconds (S3 allows 7 days).",
     )
     max_upload_bytes: int = Field(5_368_709_120, ge=1, description="Largest object that may be uploaded, in bytes.")
+    parts_above_bytes: int = Field(
+        64 * MEBIBYTE,
+        ge=0,
+        description="A larger file is uploaded in parts, in bytes, if the client can resume uploads.",
+    )
+    part_bytes: int = Field(
+        16 * MEBIBYTE,
+        ge=5 * MEBIBYTE,
+        le=1024 * MEBIBYTE,
+        description="Size of a part of an upload, in bytes. A file has at most 1,000 parts, so a very large file has "
+        "larger parts.",
+    )
     slow_seconds: float = Field(
         3.0,
         gt=0,

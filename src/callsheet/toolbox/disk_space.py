@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+MEBIBYTE = 1 << 20
 GIBIBYTE = 1024**3
 
 

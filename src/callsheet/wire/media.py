@@ -35,6 +35,53 @@ class CreateUpload(UserRequest):
     )
     size: Annotated[int, Field(gt=0, le=2**53, description="Exact size of the file, in bytes."), WHOLE]
     sha256: Sha256 | None = Field(None, description="SHA-256 of the file. The uploaded bytes must match it.")
+    resume_key: Line | None = Field(
+        None,
+        description="Your name for this upload, for example made of the name, size and time of the file. With it, a "
+        "large file is uploaded in parts, and a repeated request continues the same upload.",
+    )
+
+
+class UploadRequest(ResponseModel):
+    """The request that uploads the bytes. Send it exactly like this."""
+
+    method: Literal["PUT"]
+    url: str
+    headers: dict[str, str]
+    expires_at: datetime
+
+
+class PartToSign(UserRequest):
+    number: Annotated[int, Field(ge=1, le=1000, description="The first part is 1."), WHOLE]
+    sha256: Sha256 = Field(description="SHA-256 of the part. Once it is given, the part accepts no other bytes.")
+
+
+class SignParts(UserRequest):
+    parts: list[PartToSign] = Field(min_length=1, max_length=100, description="Each number once.")
+
+
+class SignedPart(ResponseModel):
+    number: int
+    size: int = Field(description="Exact size of the part, in bytes.")
+    upload: UploadRequest
+
+
+class SignedParts(ResponseModel):
+    parts: list[SignedPart]
+
+
+class ArrivedPart(ResponseModel):
+    number: int
+    sha256: str
+
+
+class UploadParts(ResponseModel):
+    """How a file is uploaded in parts, and what has arrived. Request URLs for the parts that are missing, upload these
+    parts in any order, then confirm the upload."""
+
+    part_bytes: int = Field(description="Size of each part but the last one, in bytes.")
+    count: int = Field(description="Number of parts.")
+    arrived: list[ArrivedPart] = Field(description="Parts that are in storage, by number.")
 
 
 class Thumbnails(ResponseModel):
@@ -88,15 +135,6 @@ class File(MediaPreviews):
     url_expires_at: datetime | None = None
 
 
-class UploadRequest(ResponseModel):
-    """The request that uploads the bytes. Send it exactly like this."""
-
-    method: Literal["PUT"]
-    url: str
-    headers: dict[str, str]
-    expires_at: datetime
-
-
 class UploadLimits(ResponseModel):
     """Limits of an upload, to check before it is sent."""
 
@@ -105,11 +143,15 @@ class UploadLimits(ResponseModel):
     max_image_pixels: int = Field(description="Maximum number of pixels of an image: width times height.")
     max_pending: int = Field(description="Largest number of your uploads that are not confirmed.")
     url_seconds: int = Field(description="How long the upload URL works. Until then a broken upload can be sent again.")
+    parts_above_bytes: int = Field(
+        description="A larger file is uploaded in parts if the request has a `resume_key`, so that it can be resumed."
+    )
 
 
 class CreatedUpload(ResponseModel):
     file: File
-    upload: UploadRequest
+    upload: UploadRequest | None = Field(description="Null if the file is uploaded in parts.")
+    parts: UploadParts | None = Field(None, description="Null if the file is uploaded by one request.")
 
 
 class CreateVideo(UserRequest):

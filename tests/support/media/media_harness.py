@@ -65,6 +65,7 @@ class MediaHarness:
         """Sends the bytes to the URL of the upload. The route runs in this task, so that it stops at failpoints."""
         storage = self.room.files.storage
         assert isinstance(storage, LocalStorage)
+        assert created.upload is not None
         app = build(storage_router(storage, AwaitedUploads(TenantRouting(self.core.databases))).routes)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=False)) as client:
             return await client.put(created.upload.url, content=content, headers=created.upload.headers)

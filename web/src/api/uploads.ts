@@ -4,7 +4,8 @@ import { NetworkError } from "./problems";
 import type { Schemas } from "./types";
 
 export type StoredFile = Schemas["File"];
-type CreatedUpload = Schemas["CreatedUpload"];
+/** An upload by one request. */
+type CreatedUpload = Schemas["CreatedUpload"] & { upload: Schemas["UploadRequest"] };
 
 /** A signed URL that expires sooner than this is not used again. */
 const MIN_MS_LEFT = 60_000;
@@ -44,7 +45,10 @@ export class Upload {
     const kept = this.#created;
     if (kept !== null && Date.parse(kept.upload.expires_at) - Date.now() > MIN_MS_LEFT) return kept;
     const body = { name: shortName(this.file.name), mime_type: this.mimeType, size: this.file.size };
-    this.#created = await data(api.POST("/api/videos/uploads", { body, signal }));
+    const created = await data(api.POST("/api/videos/uploads", { body, signal }));
+    // Only a request with a resume key gets parts.
+    if (created.upload === null) throw new UploadBroken(null);
+    this.#created = { ...created, upload: created.upload };
     return this.#created;
   }
 }

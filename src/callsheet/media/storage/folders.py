@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -36,6 +37,21 @@ def folder(root: Path, *names: str, create: bool = False) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def try_lock(root: Path, *names: str) -> int | None:
+    """Locks a folder for one process. Returns a descriptor, which unlocks it when it is closed; None if another process
+    has locked it. The system unlocks it when a process ends."""
+    with folder(root, *names, create=True) as parent:
+        descriptor = os.open(".", _ENTER, dir_fd=parent)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor
 
 
 class _OpenFolder:

@@ -28,6 +28,7 @@ from callsheet.media.storage.keys import (
     validate_sha256,
     validate_size,
 )
+from callsheet.media.storage.local_parts import LocalParts
 from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest
 from callsheet.media.storage.signed_urls import Grant, UrlSigner
 from callsheet.plumbing.failpoints import Failpoint, hit, hit_in_thread
@@ -93,6 +94,7 @@ class LocalStorage:
         self._max_upload_bytes = max_upload_bytes
         self.url = public_url
         self.urls = UrlSigner(secret, public_url, self._clock)
+        self.parts = LocalParts(self, self._disk, self._in_thread, reserve_bytes)
 
     async def put(
         self,
@@ -101,10 +103,11 @@ class LocalStorage:
         *,
         content_type: str,
         sha256: str | None = None,
+        exact_bytes: int | None = None,
         leaves_reserve: bool = False,
         expected_bytes: int = 0,
     ) -> ObjectInfo:
-        """With `sha256`, bytes of another checksum are refused and nothing is stored.
+        """With `sha256` or `exact_bytes`, bytes of another checksum or number are refused and nothing is stored.
 
         `leaves_reserve`: an object that would use the reserve of the disk is refused. `expected_bytes`: its size if
         that is known.
@@ -119,14 +122,7 @@ class LocalStorage:
                     await self._in_thread(self._require_space, expected_bytes)
                 async for batch in in_batches(content, CHUNK_BYTES):
                     await self._run_timed(self._write, draft, batch, leaves_reserve=leaves_reserve)
-                if sha256 is not None and draft.sha256 != sha256:
-                    raise ContentMismatch(
-                        errors=[
-                            FieldProblem(
-                                "sha256", f"The SHA-256 of the body is {draft.sha256}, but {sha256} was declared."
-                            )
-                        ]
-                    )
+                _require_declared(draft, exact_bytes, sha256)
                 await self._run_timed(draft.seal)
                 now = self._clock.now().timestamp()
                 pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, now, draft.id)
@@ -263,14 +259,23 @@ class LocalStorage:
         return SignedRequest("GET", self.urls.url(grant), {}, grant.expires_at)
 
     def presign_put(
-        self, key: str, *, content_type: str, size: int | None, seconds: int | None = None, sha256: str | None = None
+        self,
+        key: str,
+        *,
+        content_type: str,
+        size: int | None,
+        seconds: int | None = None,
+        sha256: str | None = None,
+        is_exact: bool = False,
     ) -> SignedRequest:
+        """With `is_exact`, a body that is shorter than `size` is refused, too."""
         grant = Grant(
             "PUT",
             validate_key(key),
             self._expires(seconds),
             content_type=validate_content_type(content_type),
             max_bytes=self._max_upload_bytes if validate_size(size) is None else size,
+            is_exact=is_exact,
             sha256=validate_sha256(sha256),
         )
         return SignedRequest("PUT", self.urls.url(grant), {"Content-Type": content_type}, grant.expires_at)
@@ -293,6 +298,7 @@ class LocalStorage:
         return await self._in_thread(sweeping.sweep, self._disk, (now - KEEP_RUBBISH).timestamp())
 
     async def close(self) -> None:
+        await self.parts.close()
         self._threads.close()
 
     async def _change(self, start: Start[Result], *, is_timed: bool = True) -> Result:
@@ -339,6 +345,15 @@ class LocalStorage:
             return await self._threads.run(function, *args, **kwargs)
         except OSError as error:
             raise Unavailable(_sentence(error)) from error
+
+
+def _require_declared(draft: Draft, exact_bytes: int | None, sha256: str | None) -> None:
+    if exact_bytes is not None and draft.size != exact_bytes:
+        reason = f"The body has {counted(draft.size, 'byte')}, but {exact_bytes} were declared."
+        raise ContentMismatch(errors=[FieldProblem("size", reason)])
+    if sha256 is not None and draft.sha256 != sha256:
+        reason = f"The SHA-256 of the body is {draft.sha256}, but {sha256} was declared."
+        raise ContentMismatch(errors=[FieldProblem("sha256", reason)])
 
 
 def _info(key: str, pointer: Pointer) -> ObjectInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -45,6 +45,39 @@ class SignedRequest:
     expires_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """A part that has arrived."""
+
+    number: int
+    size: int
+
+
+class PartStorage(Protocol):
+    """Objects that are uploaded in parts, each with a signed URL of its own. No URL can write to the joined object."""
+
+    async def start(self, key: str, *, content_type: str) -> str:
+        """Returns the id of the upload at the storage."""
+        ...
+
+    def presign(self, key: str, upload_id: str, number: int, *, size: int, sha256: str) -> SignedRequest:
+        """Writing this part: exactly these bytes."""
+        ...
+
+    async def arrived(self, key: str, upload_id: str) -> Sequence[StoredPart]:
+        """In no order. Nothing if the parts were joined or removed."""
+        ...
+
+    async def join(self, key: str, upload_id: str, checksums: Sequence[str], *, content_type: str) -> None:
+        """Makes the object of its parts, whose checksums are given in order. All have arrived; raises NotFound if they
+        are gone. Afterwards no URL of a part works, or what it writes does not belong to the object."""
+        ...
+
+    async def abort(self, key: str) -> None:
+        """Removes all parts of this object that were not joined."""
+        ...
+
+
 class DeletionGuard(Protocol):
     async def require(self, storage: Storage) -> None:
         """Raises Unavailable where nothing may be deleted in this storage."""
@@ -62,6 +95,9 @@ class Storage(Protocol):
     def calls(self) -> StorageCalls:
         """How many of its calls failed or were slow."""
         ...
+
+    @property
+    def parts(self) -> PartStorage: ...
 
     @property
     def place(self) -> str:
@@ -151,6 +187,15 @@ class Storage(Protocol):
 
 
 log = get_logger(__name__)
+
+
+async def discard_parts(storage: Storage, keys: Collection[str]) -> None:
+    """Like `discard`, for the parts of these objects."""
+    for key in keys:
+        try:
+            await storage.parts.abort(key)
+        except Unavailable as error:
+            log.warning("media.parts_left_to_sweep", error=repr(error))
 
 
 async def discard(storage: Storage, keys: Collection[str]) -> None:

@@ -94,7 +94,7 @@ def storage_router(storage: LocalStorage, guard: WriteGuard | None = None) -> Ro
         response_class=Response,
         responses={200: {"description": "Stored; `ETag` says what."}},
         openapi_extra={
-            "parameters": _parameters("expires", "type", "max", "sha256", "signature"),
+            "parameters": _parameters("expires", "type", "max", "exact", "sha256", "signature"),
             "requestBody": {"required": True, "content": {"*/*": _BINARY}},
         },
     )
@@ -118,6 +118,7 @@ async def _store(storage: LocalStorage, guard: WriteGuard | None, key: str, requ
             body,
             content_type=grant.content_type,
             sha256=grant.sha256,
+            exact_bytes=grant.max_bytes if grant.is_exact else None,
             # The reserve of the disk is for the results of jobs.
             leaves_reserve=is_upload(key),
             expected_bytes=min(int(declared), grant.max_bytes or 0) if declared.isdecimal() else 0,

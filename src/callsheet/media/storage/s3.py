@@ -25,6 +25,7 @@ from callsheet.media.storage.keys import (
 )
 from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest
 from callsheet.media.storage.s3_credentials import as_obstore_provider, open_credentials
+from callsheet.media.storage.s3_parts import S3Parts
 from callsheet.media.storage.s3_signing import S3Signer, checksum_header, endpoint_of
 from callsheet.settings import S3Settings
 from callsheet.toolbox.clock import Clock, SystemClock
@@ -56,6 +57,7 @@ class S3Storage:
         self._where = f"{endpoint_of(settings)}, bucket {settings.bucket}"
         self._credentials = open_credentials(settings)
         self._signer = S3Signer(settings, self._credentials)
+        self.parts = S3Parts(settings, self._signer, self.calls, url_seconds=url_seconds, clock=self._clock)
         self._store = S3Store(
             settings.bucket,
             endpoint=endpoint_of(settings),
@@ -245,10 +247,12 @@ class S3Storage:
             raise Unavailable(f"{self._where}: {refusal} {reason}") from refusal
 
     async def sweep(self, now: datetime) -> int:
-        """Nothing to do: obstore aborts what fails, and what a crash leaves is for a lifecycle rule of the bucket."""
+        """Nothing to do: obstore aborts what fails, and what a crash leaves of an output is for a lifecycle rule of the
+        bucket. Uploads in parts are aborted with their files."""
         return 0
 
     async def close(self) -> None:
+        self.parts.close()
         self._credentials.close()
 
 

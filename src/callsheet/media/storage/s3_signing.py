@@ -75,6 +75,10 @@ class S3Signer:
         length = {} if size is None else {"Content-Length": str(size)}
         return self._sign("PUT", key, seconds, {**headers, **length}, {})
 
+    def put_part(self, key: str, seconds: int, headers: Mapping[str, str], size: int, part: Mapping[str, str]) -> str:
+        """`part`: the parameters that name the upload and the part."""
+        return self._sign("PUT", key, seconds, {**headers, "Content-Length": str(size)}, part)
+
     def _sign(
         self,
         method: Literal["GET", "PUT"],
@@ -90,4 +94,8 @@ class S3Signer:
 
 def checksum_header(sha256: str) -> dict[str, str]:
     """The header that makes S3 refuse a body with another checksum."""
-    return {"x-amz-checksum-sha256": base64.b64encode(bytes.fromhex(sha256)).decode()}
+    return {"x-amz-checksum-sha256": as_base64(sha256)}
+
+
+def as_base64(sha256: str) -> str:
+    return base64.b64encode(bytes.fromhex(sha256)).decode()

@@ -30,6 +30,8 @@ class Grant:
     max_bytes: int | None = None
     sha256: str | None = None
     download_name: str | None = None
+    # Whether the body must have exactly `max_bytes`.
+    is_exact: bool = False
 
     @property
     def expires_at(self) -> datetime:
@@ -62,6 +64,7 @@ class UrlSigner:
             max_bytes=int(fields["max"]) if "max" in fields else None,
             sha256=fields.get("sha256"),
             download_name=fields.get("name"),
+            is_exact="exact" in fields,
         )
         if self._clock.now().timestamp() >= grant.expires:
             raise SignatureExpired()
@@ -79,6 +82,8 @@ def _fields(grant: Grant) -> dict[str, str]:
     if grant.method == "PUT":
         fields["type"] = grant.content_type
         fields["max"] = str(grant.max_bytes)
+        if grant.is_exact:
+            fields["exact"] = "1"
     elif grant.content_type:
         fields["type"] = grant.content_type
     if grant.sha256 is not None:

@@ -18,6 +18,9 @@ CREATE TABLE files (
     ready_at    timestamptz,
     expires_at  timestamptz,
     deleted_at  timestamptz,
+    part_bytes  bigint,
+    resume_key  text,
+    parts_id    text,
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT one_file_per_path UNIQUE (path),
     CONSTRAINT tenant_is_in_this_pool FOREIGN KEY (tenant_id) REFERENCES pool_tenants (tenant_id),
@@ -30,7 +33,10 @@ CREATE TABLE files (
     CONSTRAINT sha256_is_hexadecimal CHECK (sha256 ~ '^[0-9a-f]{64}$'),
     CONSTRAINT output_means_a_job CHECK ((purpose = 'output') = (job_id IS NOT NULL)),
     CONSTRAINT ready_means_a_time CHECK ((status = 'ready') = (ready_at IS NOT NULL)),
-    CONSTRAINT pending_means_an_expiry CHECK ((status = 'pending') = (expires_at IS NOT NULL))
+    CONSTRAINT pending_means_an_expiry CHECK ((status = 'pending') = (expires_at IS NOT NULL)),
+    CONSTRAINT parts_have_bytes CHECK (part_bytes > 0),
+    CONSTRAINT parts_mean_a_resume_key CHECK ((part_bytes IS NULL) = (resume_key IS NULL)),
+    CONSTRAINT parts_id_means_parts CHECK (parts_id IS NULL OR part_bytes IS NOT NULL)
 );
 COMMENT ON TABLE files IS 'An object in storage that belongs to a user: an upload, or an output of a job.';
 COMMENT ON COLUMN files.status IS
@@ -40,7 +46,14 @@ COMMENT ON COLUMN files.path IS 'Key of the object in storage.';
 COMMENT ON COLUMN files.job_id IS 'The job that made it.';
 COMMENT ON COLUMN files.expires_at IS 'Until when the upload can be confirmed.';
 COMMENT ON COLUMN files.deleted_at IS 'From then on no user sees it. The sweeper removes the object and the row.';
+COMMENT ON COLUMN files.part_bytes IS 'Size of each part but the last. NULL: the file is not uploaded in parts.';
+COMMENT ON COLUMN files.resume_key IS
+    'Digest of the key with which the client finds the upload again, and of what it declared.';
+COMMENT ON COLUMN files.parts_id IS 'The id of the upload at the storage. NULL until the first URL of a part is signed.';
 CREATE INDEX files_of_user ON files (user_id, id);
+-- Two requests for the same upload get the same file.
+CREATE UNIQUE INDEX one_upload_per_resume_key ON files (tenant_id, user_id, disk, resume_key)
+    WHERE resume_key IS NOT NULL AND status = 'pending' AND deleted_at IS NULL;
 -- For the sweeper: uploads that never came, and what was deleted.
 CREATE INDEX files_to_sweep ON files ((coalesce(deleted_at, expires_at)))
     WHERE deleted_at IS NOT NULL OR expires_at IS NOT NULL;
@@ -66,6 +79,20 @@ CREATE FUNCTION files_in_use(the_tenant uuid, the_user uuid, the_files uuid[]) R
         SELECT FROM ai_jobs WHERE tenant_id = the_tenant AND user_id = the_user AND completed_at IS NULL
             AND input_file_ids && the_files)
 $$;
+
+CREATE TABLE upload_parts (
+    tenant_id  uuid NOT NULL,
+    file_id    uuid NOT NULL,
+    number     integer NOT NULL,
+    sha256     text NOT NULL,
+    PRIMARY KEY (tenant_id, file_id, number),
+    CONSTRAINT file_exists FOREIGN KEY (tenant_id, file_id) REFERENCES files (tenant_id, id) ON DELETE CASCADE,
+    CONSTRAINT number_is_known CHECK (number BETWEEN 1 AND 1000),
+    CONSTRAINT sha256_is_hexadecimal CHECK (sha256 ~ '^[0-9a-f]{64}$')
+);
+COMMENT ON TABLE upload_parts IS
+    'The checksums of the parts of a pending upload. A row is written before the URL of the part is signed and never '
+    'changed, so no other bytes can arrive as this part.';
 
 CREATE TABLE file_previews (
     tenant_id         uuid NOT NULL,
