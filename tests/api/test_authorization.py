@@ -33,6 +33,10 @@ CALLERS = (
     "operator",
     "operator's own key",
     "operator's admin key",
+    "service key",
+    "service read key",
+    "service key for no user",
+    "service key of another tenant",
     "worker",
     "other worker",
     "revoked worker",
@@ -66,6 +70,10 @@ SCOPED: dict[str, tuple[str, set[str]]] = {
     "operator's own key": ("operator", {"read", "submit"}),
     "operator's admin key": ("operator", {"admin"}),
 }
+# Keys of a tenant, with all scopes but one. They act for the owner, or for no user.
+SERVICE_KEYS = {"service key", "service read key", "service key for no user", "service key of another tenant"}
+# A service key is refused here, although it acts for a user: it never touches the account itself.
+PERSONAL = {"POST /api/me/password", "GET /api/keys", "DELETE /api/keys/{key_id}", "GET /api/sessions"}
 WORKERS = {"worker", "other worker"}
 
 
@@ -86,6 +94,7 @@ class Access(Enum):
     HOLDER = "the worker that holds the lease; for others it is not there"
     SIGNATURE = "who has a signed URL"
     PROVIDER = "who signs as the provider that was called; for others it is not there"
+    SERVICE = "service keys with the scope credit, for users of their tenant"
 
 
 ANYBODY, ACCOUNT, SESSION = Access.ANYBODY, Access.ACCOUNT, Access.SESSION
@@ -94,7 +103,7 @@ OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN = Access.OPERATOR, Access.SEEN, Access.
 TENANT_NEW, TENANT_MANAGED = Access.TENANT_NEW, Access.TENANT_MANAGED
 ADMINISTRATION = {OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN, TENANT_NEW, TENANT_MANAGED}
 FLEET, WORKER, HOLDER, SIGNATURE = Access.FLEET, Access.WORKER, Access.HOLDER, Access.SIGNATURE
-PROVIDER = Access.PROVIDER
+PROVIDER, SERVICE = Access.PROVIDER, Access.SERVICE
 
 TABLE: dict[Access, str] = {
     ANYBODY: """
@@ -136,6 +145,7 @@ TABLE: dict[Access, str] = {
         POST /api/ai-jobs
         GET /api/ai-jobs
         GET /api/ai-jobs/stream
+        POST /api/quotes
         POST /api/task
         GET /api/task
         GET /api/actors
@@ -257,6 +267,10 @@ TABLE: dict[Access, str] = {
         GET /api/previews/{key}
     """,
     PROVIDER: "POST /api/webhooks/{provider}/{callback_id}",
+    SERVICE: """
+        POST /api/wallet/credits
+        POST /api/wallet/debits
+    """,
     TENANT_LIST: """
         GET /api/admin/tenants
         GET /api/admin/users
@@ -268,6 +282,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/users/{user_id}/keys
         GET /api/admin/users/{user_id}/sessions
         GET /api/admin/tenants/{tenant_id}
+        GET /api/admin/tenants/{tenant_id}/service-keys
         GET /api/admin/users/{user_id}/wallet
         GET /api/admin/users/{user_id}/wallet/transactions
         GET /api/admin/users/{user_id}/jobs
@@ -288,6 +303,8 @@ TABLE: dict[Access, str] = {
         POST /api/admin/users/{user_id}/enable
         DELETE /api/admin/users/{user_id}
         POST /api/admin/users/{user_id}/keys
+        POST /api/admin/tenants/{tenant_id}/service-keys
+        DELETE /api/admin/tenants/{tenant_id}/service-keys/{service_key_id}
         POST /api/admin/users/{user_id}/password-reset
         DELETE /api/admin/invitations/{invitation_id}
         DELETE /api/admin/users/{user_id}/keys/{key_id}
@@ -353,6 +370,7 @@ TABLE: dict[Access, str] = {
         POST /api/admin/tenants/{tenant_id}/disable
         POST /api/admin/tenants/{tenant_id}/enable
         POST /api/admin/users/{user_id}/credits
+        POST /api/admin/users/{user_id}/debits
         POST /api/admin/ledger-audits
         POST /api/admin/workflows
         PATCH /api/admin/workflows/{workflow}
@@ -455,6 +473,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     "POST /api/webhook-endpoints/{endpoint_id}/replay": {"since": "2026-11-16T00:00:00Z"},
     "PUT /api/admin/users/{user_id}/role": {"role": "tenant_admin"},
     "POST /api/admin/users/{user_id}/keys": {"name": "another"},
+    "POST /api/admin/tenants/{tenant_id}/service-keys": {"name": "another", "scopes": ["read"]},
 }
 # What a refused request could have changed, read by users with access: the URL path, and the fields that must stay.
 STATE: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -520,6 +539,8 @@ def scope_needed(access: Access, operation: str) -> str | None:
 
 def refusal(access: Access, caller: str, operation: str) -> int | None:
     """The status a caller is refused with, or None where it may pass."""
+    if caller in SERVICE_KEYS:
+        return _refusal_of_service_key(access, caller, operation)
     if caller in SCOPED:
         user, scopes = SCOPED[caller]
         status, needed = refusal(access, user, operation), scope_needed(access, operation)
@@ -536,6 +557,8 @@ def refusal(access: Access, caller: str, operation: str) -> int | None:
         return 404 if access is HOLDER and caller == "other worker" else None
     if caller not in USERS:
         return 401
+    if access is SERVICE:
+        return 403
     if access is SESSION:
         return None if caller.endswith("session") else 403
     if access in ADMINISTRATION:
@@ -543,6 +566,22 @@ def refusal(access: Access, caller: str, operation: str) -> int | None:
     if access in (USER, OWNER) and caller == "viewer" and not operation.startswith("GET"):
         return 403
     return 404 if access is OWNER and caller not in ("owner", "owner's session") else None
+
+
+def _refusal_of_service_key(access: Access, caller: str, operation: str) -> int | None:
+    if access in (ANYBODY, SIGNATURE, PROVIDER, FLEET, WORKER, HOLDER):
+        return refusal(access, "operator", operation)
+    if caller == "service key of another tenant":
+        return 404
+    if access is SESSION or access in ADMINISTRATION or operation in PERSONAL:
+        return 403
+    if access is SERVICE:
+        return {"service key": None, "service read key": 403}.get(caller, 422)
+    if access is ACCOUNT:
+        return 422 if caller == "service key for no user" and "stream-tokens" in operation else None
+    if caller == "service read key" and not operation.startswith("GET"):
+        return 403
+    return 422 if caller == "service key for no user" else None
 
 
 def _refusal_of_administration(access: Access, caller: str) -> int | None:

@@ -254,6 +254,8 @@ class Sender:
 def _caller(address: str) -> str:
     if address == "POST /api/keys":
         return "owner's session"
+    if address in ("POST /api/wallet/credits", "POST /api/wallet/debits"):
+        return "service key"
     if "/api/worker/register" in address:
         return "fleet secret"
     if "/api/worker/" in address:

@@ -255,3 +255,17 @@ async def test_g9_waiting_and_watching_go_on_when_the_control_plane_was_killed(
         await call(callsheet.close)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert events[-1].to_status == "completed"
+
+
+async def test_a_quote_is_what_the_submit_of_the_same_file_costs(
+    callsheet: AnyClient, catalog_api: CatalogApi, clip: Path
+) -> None:
+    effect = await catalog_api.effect(price_formula="strength * 3")
+    uploaded = await call(callsheet.upload, clip)
+    quote = await call(callsheet.quote, effect["slug"], video=uploaded, prompt="a cat", strength=2)
+    assert (quote.cost, quote.balance, quote.missing, quote.can_submit) == (6, 100, [], True)
+    job = await call(callsheet.submit, effect["slug"], video=uploaded, prompt="a cat", strength=2)
+    assert job.now.cost == quote.cost
+    incomplete = await call(callsheet.quote, effect["slug"], strength=2)
+    assert (incomplete.cost, incomplete.can_submit) == (6, False)
+    assert {each.field for each in incomplete.missing} == {"input_file_id", "input_payload.prompt"}

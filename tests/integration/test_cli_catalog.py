@@ -403,3 +403,18 @@ def test_a_file_that_cannot_be_a_preview_is_refused_with_the_reason(callsheet: C
         (("--preview", str(text), "--no-preview"), "not with --no-preview"),
     ):
         assert reason in callsheet.call(*update, *arguments).sentence, arguments
+
+
+def test_a_price_by_formula_is_checked_set_and_replaced(callsheet: Callsheet, tmp_path: Path) -> None:
+    callsheet.succeed("workflows", "import", export(tmp_path, name="priced.json"), "--yes")
+    create = ("effects", "create", "priced", "--workflow", "priced", "--publish")
+    assert "Give either --cost" in callsheet.refuse(*create, "--price", "3", "--cost", "3")
+    refused = callsheet.refuse(*create, "--price", "3 * width.meters")
+    assert "The workflow has no property 'width'." in refused
+    made = callsheet.succeed(*create, "--price", "3 * 2").out
+    assert made.startswith("Effect priced of priced costs 6 tokens or more and is published.")
+    assert "from 6" in callsheet.succeed("effects", "list").out
+    assert "3 * 2" in callsheet.succeed("effects", "show", "priced").out
+    callsheet.succeed("effects", "update", "priced", "--cost", "4")
+    found = json.loads(callsheet.succeed("effects", "show", "priced", "--json").out)
+    assert (found["credits_cost"], found["price_formula"]) == (4, "")

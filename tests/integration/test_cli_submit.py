@@ -382,3 +382,13 @@ def test_the_error_names_a_control_plane_that_does_not_respond(tmp_path: Path, c
         "No control plane responds at http://127.0.0.1:1"
     )
     assert callsheet.refuse("watch", "nonsense") == "'nonsense' is not the id of a job or task."
+
+
+def test_a_quote_shows_the_price_the_wait_and_what_is_missing(callsheet: Callsheet, clip: Path) -> None:
+    shown = callsheet.succeed("quote", "negative", str(clip)).out
+    assert shown.startswith("The job costs 2 tokens. You have ")
+    assert "A worker is free." in shown
+    assert "missing" not in shown
+    quote = json.loads(callsheet.succeed("quote", "negative", "--json").out)
+    assert (quote["cost"], quote["can_submit"]) == (2, False)
+    assert [each["field"] for each in quote["missing"]] == ["input_file_id"]

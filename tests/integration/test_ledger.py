@@ -635,6 +635,7 @@ def test_balances_change_only_with_a_credit_a_submit_or_a_transition_of_a_job() 
     }
     assert callers == {
         ("wallet/statements.sql", "credit"),
+        ("wallet/statements.sql", "debit"),
         ("jobs/submit/statements.sql", "submit"),
         ("jobs/submit/statements.sql", "submit_batch"),
         ("jobs/machine/transition_statements.sql", "complete_jobs"),

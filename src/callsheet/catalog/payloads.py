@@ -66,6 +66,13 @@ class PropertyValues:
 
 def resolve(recipe: EffectRecipe, given: Mapping[str, Any]) -> PropertyValues:
     """The values of all properties. Raises a refusal that names each wrong property as `input_payload.{key}`."""
+    values, problems = resolved_as_far(recipe, given)
+    refuse(problems)
+    return values
+
+
+def resolved_as_far(recipe: EffectRecipe, given: Mapping[str, Any]) -> tuple[PropertyValues, list[FieldProblem]]:
+    """The values of the properties that are right, and the problems of the others."""
     by_key = {each.key: each for each in recipe.properties}
     problems = [
         FieldProblem(f"{FIELD}.{key[:100]}", reason) for key in given if (reason := _not_theirs(by_key.get(key)))
@@ -87,8 +94,7 @@ def resolve(recipe: EffectRecipe, given: Mapping[str, Any]) -> PropertyValues:
             user_files[each.key] = UUID(str(value))
         else:
             assets[each.key] = UUID(str(value))
-    refuse(problems)
-    return PropertyValues(values, user_files, assets)
+    return PropertyValues(values, user_files, assets), problems
 
 
 def _not_theirs(each: Property | None) -> str | None:

@@ -14,15 +14,16 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.client.errors import ClientError, JobNotCompleted, NotEnded, Unreachable, UnusableFile
-from callsheet.client.requests import Requests, given, quoted
+from callsheet.client.requests import Patience, Requests, given, quoted
 from callsheet.client.streams import SILENT_SECONDS, JobStream, StreamItem
 from callsheet.client.transfers import Transfers, not_counted
 from callsheet.client.transport import Counted, Transport
 from callsheet.wire.base import Page
 from callsheet.wire.effects import Effect
-from callsheet.wire.errors import InvalidRequest, InvalidTransition
+from callsheet.wire.errors import FileNotMeasured, InvalidRequest, InvalidTransition
 from callsheet.wire.jobs import TERMINAL, Job, JobOutput, JobProgress, JobStatus
 from callsheet.wire.media import File, Video
+from callsheet.wire.quotes import Quote
 from callsheet.wire.wallet import Wallet
 
 # A value of a property. A path is uploaded.
@@ -93,16 +94,33 @@ class Calls:
         """Uploads the files and submits the job. The key is made once, so a request that is sent again after a lost
         response finds the job of the first one.
         """
+        body = {**await self._body(slug, file, values, on_upload or not_counted), **fields}
+        key = idempotency_key or uuid.uuid4().hex
+        return await self.requests.ask(Job, "POST", "/api/ai-jobs", given(body), idempotency_key=key)
+
+    async def quote(
+        self, slug: str, file: Source | None, values: Mapping[str, Any], on_upload: Counted | None
+    ) -> Quote:
+        """Uploads the files and asks for the price. Waits until a file is measured if the price depends on it."""
+        body = {"effect": given(await self._body(slug, file, values, on_upload or not_counted))}
+        patience = Patience(self.requests.retry_seconds)
+        while True:
+            quote = await self.requests.ask(Quote, "POST", "/api/quotes", body, repeat=True)
+            measured = [each for each in quote.missing if each.code == FileNotMeasured.code]
+            seconds = patience.wait_seconds(measured[0].retry_after_seconds) if measured else None
+            if seconds is None:
+                return quote
+            await self.requests.transport.sleep(seconds)
+
+    async def _body(
+        self, slug: str, file: Source | None, values: Mapping[str, Any], counted: Counted
+    ) -> dict[str, Any]:
         file, values = await self._checked(slug, file, values)
-        counted = on_upload or not_counted
-        body = {
+        return {
             "effect_id": slug,
             "input_payload": {key: await self._value(value, counted) for key, value in values.items()},
             **(await self._main(file, counted)),
-            **fields,
         }
-        key = idempotency_key or uuid.uuid4().hex
-        return await self.requests.ask(Job, "POST", "/api/ai-jobs", given(body), idempotency_key=key)
 
     async def _checked(
         self, slug: str, file: Source | None, values: Mapping[str, Any]

@@ -14,6 +14,7 @@ from callsheet.client.transfers import not_counted
 from callsheet.client.transport import Blocking, Counted, Looped, finished
 from callsheet.wire.effects import Effect
 from callsheet.wire.media import File
+from callsheet.wire.quotes import Quote
 from callsheet.wire.wallet import Wallet
 
 RETRY_SECONDS = 60.0
@@ -81,6 +82,21 @@ class Callsheet:
         return JobHandle(
             finished(self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)), self._calls
         )
+
+    def quote(
+        self,
+        effect: str,
+        *,
+        file: Source | None = None,
+        values: Mapping[str, Value] | None = None,
+        on_upload: Counted | None = None,
+        **properties: Value,
+    ) -> Quote:
+        """What `submit` with the same values would cost now, and what is missing. Nothing is held.
+
+        Files are uploaded, as `submit` does. To upload a file once, give the result of `upload` to both.
+        """
+        return finished(self._calls.quote(effect, file, {**(values or {}), **properties}, on_upload))
 
     def run(
         self,
@@ -189,6 +205,18 @@ class AsyncCallsheet:
         }
         job = await self._calls.submit(effect, file, given, idempotency_key, on_upload, **fields)
         return AsyncJobHandle(job, self._calls)
+
+    async def quote(
+        self,
+        effect: str,
+        *,
+        file: Source | None = None,
+        values: Mapping[str, Value] | None = None,
+        on_upload: Counted | None = None,
+        **properties: Value,
+    ) -> Quote:
+        """Like `Callsheet.quote`."""
+        return await self._calls.quote(effect, file, {**(values or {}), **properties}, on_upload)
 
     async def run(
         self,

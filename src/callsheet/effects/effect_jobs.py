@@ -6,13 +6,13 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
 from callsheet.catalog.offers import EffectRecipe
-from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolve
+from callsheet.catalog.payloads import FIELD, PropertyValues, check_file, resolve, resolved_as_far
 from callsheet.catalog.pricing.prices import SentFile, depends_on_files, price_of
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
@@ -21,6 +21,7 @@ from callsheet.effects.seeds import with_seeds
 from callsheet.identity.access.principal import Owner, Principal
 from callsheet.identity.accounts.quotas import check_payload
 from callsheet.jobs.show.descriptions import JobDescription, medium_of
+from callsheet.jobs.submit.drafts import Draft, outline
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.priorities import check_priority
 from callsheet.jobs.submit.submission import NO_VIDEO, Submission, SubmittedJob
@@ -31,7 +32,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.catalog import FILES, Property, PropertyType
 from callsheet.wire.effects import SubmitEffectJob
-from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, Refusal
 from callsheet.wire.plurals import counted
 from callsheet.wire.workflow_editing import WorkflowTest
 
@@ -62,6 +63,25 @@ class Inputs:
     files: Mapping[UUID, ReadyFile]
     # The same files, by the keys of their properties.
     sent: Mapping[str, SentFile]
+    problems: tuple[FieldProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A request, with everything in it that can be used, and the problems of the rest."""
+
+    recipe: EffectRecipe
+    given: Mapping[str, Any]
+    resolved: PropertyValues
+    inputs: Inputs
+    problems: tuple[FieldProblem, ...]
+
+    def known_cost(self) -> int | None:
+        """The price, if what can be used decides it."""
+        try:
+            return price_of(self.recipe, self.resolved, self.inputs.sent)
+        except Refusal:
+            return None
 
 
 class ReadFiles:
@@ -84,9 +104,12 @@ class EffectJobs:
         self._submission = submission
 
     async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> SubmittedJob:
+        await self._check_form(principal, wanted)
+        return await self._submission.once(principal, wanted, partial(self.prepare, principal, wanted))
+
+    async def _check_form(self, principal: Principal, wanted: SubmitEffectJob) -> None:
         check_shape(principal, wanted)
         check_payload(await self._submission.quotas.of(principal.tenant_id), FIELD, wanted.input_payload)
-        return await self._submission.once(principal, wanted, partial(self.prepare, principal, wanted))
 
     async def check(self, wanted: SubmitEffectJob) -> int:
         """Checks the parts of the request that do not depend on the user or the file. Returns the price, or the lowest
@@ -137,14 +160,47 @@ class EffectJobs:
             raise no_such_effect()
         await hit(Failpoint.EFFECT_BEFORE_SUBMIT)
 
+    async def draft(self, principal: Principal, wanted: SubmitEffectJob) -> Draft:
+        """What `submit` would do with the request, for a quote. Nothing is written."""
+        known = outline(principal, KIND)
+        try:
+            await self._check_form(principal, wanted)
+            recipe = await self._recipe(wanted.effect_id)
+        except Refusal as refusal:
+            return Draft(known, refusal=refusal)
+        request = await self._read(principal, wanted, recipe)
+        try:
+            new = await self._job(principal, wanted, request)
+        except Refusal as refusal:
+            known = replace(known, workflow_id=recipe.workflow_id, stage=recipe.stage, provider=recipe.provider)
+            problems = (*request.problems, *request.inputs.problems)
+            return Draft(known, request.known_cost(), InvalidRequest.of(problems) if problems else refusal)
+        return Draft(new, new.cost)
+
+    async def recipe_and_job(self, principal: Owner, wanted: SubmitEffectJob) -> tuple[EffectRecipe, NewJob]:
+        """Like `prepare`, without a trace: before the job is written, `mark_used` must be called with the recipe."""
+        recipe = await self._recipe(wanted.effect_id)
+        return recipe, await self.build(principal, wanted, recipe)
+
     async def build(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe) -> NewJob:
+        return await self._job(principal, wanted, await self._read(principal, wanted, recipe))
+
+    async def _read(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe) -> ReadRequest:
         given: Mapping[str, Any] = wanted.input_payload
         # A test run repeats the values of its workflow.
         if isinstance(wanted, SubmitEffectJob):
             given = with_seeds(recipe, given)
-        resolved = resolve(recipe, given)
-        inputs = await self._inputs(principal, wanted, recipe, resolved)
+        resolved, problems = resolved_as_far(recipe, given)
+        return ReadRequest(
+            recipe, given, resolved, await self._inputs(principal, wanted, recipe, resolved), tuple(problems)
+        )
+
+    async def _job(self, principal: Owner, wanted: Wanted, request: ReadRequest) -> NewJob:
+        refuse(request.problems)
+        refuse(request.inputs.problems)
+        recipe, given, resolved, inputs = request.recipe, request.given, request.resolved, request.inputs
         primary, files = inputs.primary, inputs.files
+        cost = price_of(recipe, resolved, inputs.sent)
         payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
         return NewJob(
             tenant_id=principal.tenant_id,
@@ -152,7 +208,7 @@ class EffectJobs:
             kind=KIND,
             workflow_id=recipe.workflow_id,
             payload=payload,
-            cost=price_of(recipe, resolved, inputs.sent),
+            cost=cost,
             provider=recipe.provider,
             stage=recipe.stage,
             priority=wanted.priority if isinstance(wanted, SubmitEffectJob) else 0,
@@ -180,7 +236,12 @@ class EffectJobs:
 
     async def _inputs(self, principal: Owner, wanted: Wanted, recipe: EffectRecipe, resolved: PropertyValues) -> Inputs:
         pool = await self._databases.pool(principal.pool)
-        field, primary_id = await self._primary(pool, principal, wanted, primary_input(recipe.properties))
+        problems: list[FieldProblem] = []
+        try:
+            field, primary_id = await self._primary(pool, principal, wanted, primary_input(recipe.properties))
+        except InvalidRequest as refusal:
+            field, primary_id = "", None
+            problems += refusal.errors
         ids = {*resolved.user_files.values(), *([primary_id] if primary_id else [])}
         found: Mapping[UUID, ReadyFile] = {}
         if ids:
@@ -193,9 +254,9 @@ class EffectJobs:
         primary = primary_input(recipe.properties)
         if primary is not None and primary_id is not None:
             named.insert(0, (field, primary, primary_id))
-        refuse(list(_check_files(named, found)))
-        sent = {each.key: SentFile(field, found[file_id]) for field, each, file_id in named}
-        return Inputs(found[primary_id] if primary_id else None, found, sent)
+        problems += _check_files(named, found)
+        sent = {each.key: SentFile(field, found[file_id]) for field, each, file_id in named if file_id in found}
+        return Inputs(found.get(primary_id) if primary_id else None, found, sent, tuple(problems))
 
     async def _primary(
         self, pool: Database, principal: Owner, wanted: Wanted, primary: Property | None

@@ -27,8 +27,8 @@ _USER = re.compile(r"(?:admin|user):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 
 def actor_of(principal: Principal) -> str:
-    """The name of an admin in the audit log and in the history of jobs."""
-    return f"admin:{principal.user_id}"
+    """The name of an admin or a service key in the audit log and in the history of jobs."""
+    return f"admin:{principal.user_id}" if principal.service_scopes is None else f"key:{principal.key_id}"
 
 
 def user_actor(user_id: UUID) -> str:

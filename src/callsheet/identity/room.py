@@ -9,12 +9,14 @@ from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.keys import Keys, KeyUsage
 from callsheet.identity.access.one_time_links import OneTimeLinks
 from callsheet.identity.access.passwords import Passwords
+from callsheet.identity.access.service_keys import ServiceKeys
 from callsheet.identity.access.sessions import Sessions, SessionSweeper
 from callsheet.identity.access.stream_tokens import StreamTokens
 from callsheet.identity.accounts.accounts import Accounts
 from callsheet.identity.accounts.deletion import UserDeletion
 from callsheet.identity.accounts.management import UserManagement
 from callsheet.identity.accounts.management_routes import (
+    service_key_router,
     tenant_management_router,
     user_credential_router,
     user_management_router,
@@ -59,6 +61,7 @@ class AccountsRoom(Room):
     quotas: Quotas
     accounts: Accounts
     keys: Keys
+    service_keys: ServiceKeys
     management: UserManagement
     audit: AuditLog
     routing: TenantRouting
@@ -68,6 +71,7 @@ class AccountsRoom(Room):
 class IdentityRoom(Room):
     accounts: Accounts
     keys: Keys
+    service_keys: ServiceKeys
     sessions: Sessions
     one_time_links: OneTimeLinks
     authentication: Authentication
@@ -93,6 +97,7 @@ def open_accounts(databases: Databases, settings: Settings) -> AccountsRoom:
         quotas=quotas,
         accounts=Accounts(databases, passwords),
         keys=keys,
+        service_keys=ServiceKeys(databases),
         management=UserManagement(databases, keys),
         audit=AuditLog(databases),
         routing=TenantRouting(databases),
@@ -106,6 +111,7 @@ def open_identity(databases: Databases, settings: Settings, secret: Master, acco
     return IdentityRoom(
         accounts=accounts.accounts,
         keys=accounts.keys,
+        service_keys=accounts.service_keys,
         sessions=sessions,
         one_time_links=OneTimeLinks(),
         authentication=Authentication(databases, sessions, StreamTokens(secret), usage, settings),
@@ -145,6 +151,7 @@ def identity_routers(
         user_management_router(identity.management, deletion, authentication),
         user_credential_router(identity.management, authentication),
         tenant_management_router(identity.accounts, identity.management, authentication),
+        service_key_router(identity.accounts, identity.service_keys, authentication),
         admin_link_router(identity.links, authentication),
         audit_router(identity.audit, authentication),
     ]

@@ -169,8 +169,9 @@ def session_list_router(sessions: Sessions, authentication: Authentication, sett
         response.delete_cookie(COOKIE, secure=settings.cookie_secure, httponly=True, samesite="lax")
 
     @router.get("")
-    async def list_sessions(request: Request, principal: Principal = Depends(authentication.user)) -> list[Session]:
+    async def list_sessions(request: Request, principal: Principal = Depends(authentication.person)) -> list[Session]:
         """Your browser sessions, newest first."""
+        require(principal, Permission.READ_OWN)
         token = request.cookies.get(COOKIE) if principal.signed_in_with == "session" else None
         return await sessions.list(principal.user_id, token)
 
@@ -206,9 +207,10 @@ def key_router(keys: Keys, authentication: Authentication) -> Router:
 
     @router.get("")
     async def list_keys(
-        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
+        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.person)
     ) -> Page[Key]:
         """Your API keys, newest first."""
+        require(principal, Permission.READ_OWN)
         return await keys.list(principal.user_id, cursor, limit)
 
     @router.post("", status_code=201)
@@ -219,7 +221,7 @@ def key_router(keys: Keys, authentication: Authentication) -> Router:
         return await keys.create_own(principal.user_id, request.cookies[COOKIE], body)
 
     @router.delete("/{key_id}")
-    async def revoke_key(key_id: UUID, principal: Principal = Depends(authentication.caller)) -> Key:
+    async def revoke_key(key_id: UUID, principal: Principal = Depends(authentication.person)) -> Key:
         """Revokes one of your keys at once and permanently. A key can revoke itself, even without a scope for it."""
         if key_id != principal.key_id:
             require(principal, Permission.WRITE_OWN)
@@ -279,6 +281,6 @@ def me_of(principal: Principal, storage: Storage | None) -> Me:
         tenant=principal.tenant,
         signed_in_with=principal.signed_in_with,
         csrf_token=principal.csrf_token,
-        scopes=None if principal.key_scopes is None else sorted(principal.key_scopes),
+        scopes=sorted(scopes) if (scopes := principal.service_scopes or principal.key_scopes) is not None else None,
         storage=storage,
     )

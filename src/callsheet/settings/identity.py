@@ -45,6 +45,12 @@ class IdentitySettings(Section):
         300, ge=1, le=86_400, description="Length of the window for failed logins, in seconds."
     )
     invitation_hours: int = Field(168, ge=1, le=8760, description="How long an invitation can be accepted, in hours.")
+    external_users_per_tenant: int = Field(
+        100_000,
+        ge=0,
+        le=10_000_000,
+        description="How many users of a tenant service keys may create, each for an id of the tenant's own system.",
+    )
     reset_minutes: int = Field(
         60, ge=5, le=10_080, description="How long a link to set a new password works, in minutes."
     )

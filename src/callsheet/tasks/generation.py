@@ -9,7 +9,8 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.views import job_view
-from callsheet.jobs.submit.new_jobs import NewJob
+from callsheet.jobs.submit.drafts import Draft, outline
+from callsheet.jobs.submit.new_jobs import NewJob, NewTask
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import copied
@@ -17,7 +18,7 @@ from callsheet.tasks.plans import Plans, TaskRequest
 from callsheet.tasks.products import Products
 from callsheet.tasks.runner import SynchronousTasks
 from callsheet.wire.base import KeyedRequest
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import InvalidRequest, Refusal
 from callsheet.wire.generation import Product, actor_payload
 from callsheet.wire.jobs import ACTIVE
 
@@ -62,8 +63,7 @@ class GenerationJobs:
         running: Running = None
 
         async def prepare() -> NewJob:
-            product = await self._product(principal, getattr(body, "product_id", None))
-            return await self._plans.job(principal, TaskRequest(kind.name, kind.name, actor_payload(body, product)))
+            return await self._plans.job(principal, await self._task(principal, kind, body))
 
         async def submit(new: NewJob) -> SubmittedJob:
             nonlocal running
@@ -74,6 +74,18 @@ class GenerationJobs:
             principal, body, prepare, also={"type": kind.name}, submit=submit if kind.synchronous else None
         )
         return await self._after_wait(principal, kind, submitted, running)
+
+    async def draft(self, principal: Principal, kind: Kind, body: KeyedRequest) -> Draft:
+        """What `submit` would do with the request, for a quote. Nothing is written."""
+        try:
+            wanted = await self._task(principal, kind, body)
+        except Refusal as refusal:
+            return Draft(outline(principal, kind.name, NewTask(kind.name)), refusal=refusal)
+        return await self._plans.draft(principal, wanted)
+
+    async def _task(self, principal: Principal, kind: Kind, body: KeyedRequest) -> TaskRequest:
+        product = await self._product(principal, getattr(body, "product_id", None))
+        return TaskRequest(kind.name, kind.name, actor_payload(body, product))
 
     async def _product(self, principal: Principal, product_id: UUID | None) -> Product | None:
         if product_id is None:

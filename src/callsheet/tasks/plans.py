@@ -8,9 +8,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from callsheet.catalog.offers import EffectRecipe
 from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.identity.access.principal import Owner
 from callsheet.jobs.show.descriptions import JobDescription, texts_of
+from callsheet.jobs.submit.drafts import Draft, outline
 from callsheet.jobs.submit.new_jobs import NewJob, NewTask
 from callsheet.providers.actor import Actor, EffectUse, Plan, title_of
 from callsheet.providers.media import Finish
@@ -20,7 +22,7 @@ from callsheet.tasks.limits import TaskLimits
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
 from callsheet.wire.effects import SubmitEffectJob
-from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
+from callsheet.wire.errors import FieldProblem, FileNotMeasured, InvalidRequest, Refusal, sentences
 from callsheet.wire.reasons import reason_of
 
 log = get_logger(__name__)
@@ -45,6 +47,14 @@ class TaskRequest:
     max_attempts: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    job: NewJob
+    plan: Plan
+    # The effect that the task becomes a job of.
+    recipe: EffectRecipe | None
+
+
 class Plans:
     def __init__(self, actors: Actors, effects: EffectJobs, limits: TaskLimits, settings: TaskSettings):
         self._actors = actors
@@ -62,25 +72,47 @@ class Plans:
 
     async def job(self, principal: Owner, wanted: TaskRequest) -> NewJob:
         """The job of a task. Raises InvalidRequest if the actor, its queue or the payload is wrong."""
+        planned = await self.planned(principal, wanted)
+        use, concurrency = planned.plan.effect, planned.plan.concurrency
+        if planned.recipe is not None and use is not None:
+            try:
+                await self._effects.mark_used(planned.recipe)
+            except Refusal as refusal:
+                raise _as_payload(refusal, use) from None
+        if concurrency is not None:
+            await self._limits.declare(concurrency.identifier, concurrency.limit)
+        return planned.job
+
+    async def planned(self, principal: Owner, wanted: TaskRequest) -> PlannedJob:
+        """Like `job`, without a trace in the catalog and in the queue."""
         actor = self._actors.named(wanted.actor)
         workflow = await self._actors.workflow(wanted.actor, wanted.queue_name)
         run_id = workflow_run_id(wanted.payload)
         plan = plan_of(actor, wanted.payload)
+        recipe = None
         if plan.finish is Finish.WORKER:
-            new = await self._for_engine(principal, wanted, plan)
+            recipe, new = await self._for_engine(principal, wanted, plan)
         else:
             described = JobDescription(title_of(actor, plan), texts=texts_of(wanted.payload))
             cost = self._actors.prices.of(actor, plan)
             new = replace(self._for_actor(principal, wanted, plan, workflow, cost), description=described)
         if plan.concurrency is not None:
-            await self._limits.declare(plan.concurrency.identifier, plan.concurrency.limit)
             new = replace(new, concurrency_identifier=plan.concurrency.identifier)
-        return replace(
+        new = replace(
             new,
             kind=wanted.kind,
             max_attempts=new.max_attempts if wanted.max_attempts is None else wanted.max_attempts,
             task=NewTask(wanted.actor, wanted.queue_name, run_id),
         )
+        return PlannedJob(new, plan, recipe)
+
+    async def draft(self, principal: Owner, wanted: TaskRequest) -> Draft:
+        """What a submit would do with the task, for a quote."""
+        try:
+            new = (await self.planned(principal, wanted)).job
+        except Refusal as refusal:
+            return Draft(outline(principal, wanted.kind, NewTask(wanted.actor, wanted.queue_name)), refusal=refusal)
+        return Draft(new, new.cost)
 
     def _for_actor(
         self, principal: Owner, wanted: TaskRequest, plan: Plan, workflow: ActorWorkflow, cost: int
@@ -100,14 +132,14 @@ class Plans:
             actor=f"user:{principal.user_id}",
         )
 
-    async def _for_engine(self, principal: Owner, wanted: TaskRequest, plan: Plan) -> NewJob:
+    async def _for_engine(self, principal: Owner, wanted: TaskRequest, plan: Plan) -> tuple[EffectRecipe, NewJob]:
         """Builds the job of an effect from a task: its price, its route, and a payload that the catalog builds."""
         assert plan.effect is not None, "the effect was checked when the task was planned"
         try:
-            new = await self._effects.prepare(principal, effect_job(plan.effect, wanted.priority))
+            recipe, new = await self._effects.recipe_and_job(principal, effect_job(plan.effect, wanted.priority))
         except Refusal as refusal:
             raise _as_payload(refusal, plan.effect) from None
-        return replace(new, payload={**new.payload, SENT_PAYLOAD: dict(wanted.payload)})
+        return recipe, replace(new, payload={**new.payload, SENT_PAYLOAD: dict(wanted.payload)})
 
 
 def plan_of(actor: Actor, payload: Mapping[str, Any]) -> Plan:
@@ -171,8 +203,11 @@ def effect_job(use: EffectUse, priority: int) -> SubmitEffectJob:
         raise InvalidRequest.of([problem]) from None
 
 
-def _as_payload(refusal: Refusal, use: EffectUse) -> InvalidRequest:
+def _as_payload(refusal: Refusal, use: EffectUse) -> Refusal:
     problems = [_of_payload(each, use.places) for each in refusal.errors]
+    if isinstance(refusal, FileNotMeasured):
+        # It will be measured soon, and the client sends the request again.
+        return FileNotMeasured(problems[0].field, refusal.measure)
     return InvalidRequest(sentences(problems) or refusal.detail, errors=problems)
 
 

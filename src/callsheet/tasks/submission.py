@@ -6,10 +6,12 @@ from functools import partial
 
 from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.quotas import check_payload
+from callsheet.jobs.submit.drafts import Draft, outline
+from callsheet.jobs.submit.new_jobs import NewTask
 from callsheet.jobs.submit.priorities import check_priority
 from callsheet.jobs.submit.submission import Submission, SubmittedJob
 from callsheet.tasks.plans import Plans, TaskRequest
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import InvalidRequest, Refusal
 from callsheet.wire.tasks import SubmitTask, actor_named
 
 KIND = "task"
@@ -26,6 +28,16 @@ class TaskSubmission:
         # The two names of the field with the actor mean the same request.
         actor = {"actor": wanted.actor, "task_type": None}
         return await self._submission.once(principal, request, partial(self._plans.job, principal, wanted), also=actor)
+
+    async def draft(self, principal: Principal, request: SubmitTask) -> Draft:
+        """What `submit` would do with the request, for a quote. Nothing is written."""
+        known = outline(principal, KIND, NewTask(request.actor or request.task_type or KIND))
+        try:
+            wanted = task_request(principal, request)
+            check_payload(await self._submission.quotas.of(principal.tenant_id), "payload", wanted.payload)
+        except Refusal as refusal:
+            return Draft(known, refusal=refusal)
+        return await self._plans.draft(principal, wanted)
 
 
 def one_actor(actor: str | None, task_type: str | None) -> str | None:

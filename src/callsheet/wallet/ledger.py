@@ -44,6 +44,12 @@ class PaymentRow(NamedTuple):
     amount: int
 
 
+class DebitRow(NamedTuple):
+    balance_before: int
+    # None: the wallet has not enough tokens.
+    balance: int | None
+
+
 async def credit(
     pool: Database, tenant_id: UUID, user_id: UUID, amount: int, provider_transaction_id: str
 ) -> tuple[int, bool]:
@@ -63,10 +69,7 @@ async def credit(
         pass
     except asyncpg.NumericValueOutOfRangeError:
         has_room = False
-    async with pool.connection() as connection:
-        payment = await SQL["find_payment"].row(
-            connection, PaymentRow, tenant_id=tenant_id, provider_transaction_id=provider_transaction_id
-        )
+    payment = await _payment(pool, tenant_id, "PAYMENT_CREDIT", provider_transaction_id)
     if payment is None and not has_room:
         raise no_room(await holdings_of(pool, tenant_id, user_id))
     if payment != (user_id, amount):
@@ -75,6 +78,46 @@ async def credit(
             errors=[FieldProblem("provider_transaction_id", "This payment was already credited.")],
         )
     return await balance_of(pool, tenant_id, user_id), True
+
+
+async def debit(
+    pool: Database, tenant_id: UUID, user_id: UUID, amount: int, provider_transaction_id: str, note: str
+) -> tuple[int, bool]:
+    """Takes tokens back, all of them or none. Returns the balance, and whether they were taken back before."""
+    row = DebitRow(0, None)
+    try:
+        async with pool.transaction() as connection:
+            found = await SQL["debit"].row(
+                connection,
+                DebitRow,
+                tenant_id=tenant_id,
+                user_id=user_id,
+                amount=amount,
+                provider_transaction_id=provider_transaction_id,
+                note=note,
+            )
+        assert found is not None, "the statement locks one wallet"
+        row = found
+    except asyncpg.UniqueViolationError:
+        pass
+    if row.balance is not None:
+        return row.balance, False
+    # The same debit may have emptied the wallet before.
+    earlier = await _payment(pool, tenant_id, "PAYMENT_DEBIT", provider_transaction_id)
+    if earlier is None:
+        balance = counted(row.balance_before, "token")
+        reason = f"The wallet has only {balance}. A debit takes all of its amount or nothing: send a smaller amount."
+        raise InvalidRequest.field("amount", reason)
+    if earlier != (user_id, -amount):
+        sentence = "A debit with this id took another amount back, or from another user."
+        raise Conflict(sentence, errors=[FieldProblem("provider_transaction_id", sentence)])
+    return await balance_of(pool, tenant_id, user_id), True
+
+
+async def _payment(pool: Database, tenant_id: UUID, kind: str, provider_transaction_id: str) -> PaymentRow | None:
+    names = {"tenant_id": tenant_id, "type": kind, "provider_transaction_id": provider_transaction_id}
+    async with pool.connection() as connection:
+        return await SQL["find_payment"].row(connection, PaymentRow, **names)
 
 
 def no_room(wallet: Holdings) -> InvalidRequest:

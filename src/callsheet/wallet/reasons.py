@@ -13,13 +13,15 @@ _ENDS = {"failed": "failed", "canceled": "was canceled", "expired": "expired"}
 
 class TransactionRow(NamedTuple):
     id: int
-    type: Literal["PAYMENT_CREDIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
+    type: Literal["PAYMENT_CREDIT", "PAYMENT_DEBIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
     amount: int
     kept: int
     job_id: UUID | None
     charge_cycle: int | None
     provider_transaction_id: str | None
     created_at: datetime
+    # Why tokens were taken back.
+    note: str | None
     # Cost and status of the job. The status is None if the job was retried after this charge cycle.
     cost: int | None
     job_status: str | None
@@ -41,6 +43,8 @@ def reason_of(row: TransactionRow) -> str:
     match row.type:
         case "PAYMENT_CREDIT":
             return "Tokens were added."
+        case "PAYMENT_DEBIT":
+            return f"Tokens were taken back: {(row.note or '').rstrip('.')}."
         case "JOB_RESERVE":
             return f"Held for {job}."
         case "JOB_CONSUME":

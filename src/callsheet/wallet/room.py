@@ -12,7 +12,7 @@ from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.room import Room
 from callsheet.toolbox.loops import Loop
 from callsheet.wallet.requested_checks import LedgerAuditor, LedgerAudits
-from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, wallet_router
+from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, service_wallet_router, wallet_router
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ def wallet_routers(
     authentication = identity.authentication
     return [
         wallet_router(databases, authentication),
+        service_wallet_router(databases, identity.audit, authentication, changed),
         admin_wallet_router(identity.routing, identity.accounts, identity.audit, authentication, changed),
         ledger_audit_router(wallet.audits, authentication),
     ]

@@ -1,4 +1,4 @@
-"""`/api/wallet`: a user's wallet and its transactions. For admins: the wallet of every user, and credits."""
+"""`/api/wallet`: a user's wallet and its transactions. For admins: the wallet of every user, credits and debits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,21 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.idempotency import IdempotencyKey
 from callsheet.plumbing.http.routing import Router
-from callsheet.wallet.credits import give_credit
+from callsheet.wallet.credits import give_credit, take_back
 from callsheet.wallet.ledger import Holdings, holdings_of, holds_of, transactions_of
 from callsheet.wallet.requested_checks import LedgerAudits
 from callsheet.wire.base import Page
-from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.wallet import Credit, CreditResponse, Hold, LedgerAudit, Transaction, Wallet
+from callsheet.wire.errors import Forbidden, InvalidRequest, NotFound
+from callsheet.wire.wallet import (
+    Credit,
+    CreditResponse,
+    Debit,
+    DebitResponse,
+    Hold,
+    LedgerAudit,
+    Transaction,
+    Wallet,
+)
 
 NO_USER = "There is no such user."
 TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
@@ -119,17 +128,91 @@ def admin_wallet_router(
             changed=changed,
         )
 
+    @router.post("/{user_id}/debits")
+    async def take_tokens_back(
+        user_id: UUID, body: Debit, idempotency_key: IdempotencyKey = None, principal: Principal = give
+    ) -> DebitResponse:
+        """Takes tokens back from a user's wallet, for example after a chargeback: all of the amount, or none if the
+        balance is smaller. A debit that is sent twice is carried out once.
+        """
+        payment = payment_of(body, idempotency_key)
+        tenant_id, pool = await wallet_of(user_id, principal, Permission.GIVE_CREDITS)
+        return await take_back(
+            pool,
+            audit,
+            actor_of(principal),
+            tenant_id,
+            user_id,
+            body.amount,
+            payment,
+            reason=body.reason,
+            changed=changed,
+        )
+
     return router
 
 
-def payment_of(body: Credit, idempotency_key: str | None) -> str:
-    """The id by which a repeated credit is recognized."""
+def service_wallet_router(
+    databases: Databases, audit: AuditLog, authentication: Authentication, changed: Callable[[UUID, UUID], None]
+) -> Router:
+    """The routes with which a service key gives tokens to the user that it acts for."""
+    give = authentication.may_in_tenant(Permission.GIVE_CREDITS)
+    router = Router(prefix="/api/wallet", tags=["wallet"])
+
+    def owner_of_wallet(principal: Principal = give) -> Principal:
+        if principal.service_scopes is None:
+            raise Forbidden("Only a service key may call this route. Operators use /api/admin/users/{user_id}.")
+        return authentication.of_a_user(principal)
+
+    @router.post("/credits")
+    async def credit_user(
+        body: Credit, idempotency_key: IdempotencyKey = None, principal: Principal = Depends(owner_of_wallet)
+    ) -> CreditResponse:
+        """Adds tokens to the wallet of the user that a service key acts for. A payment that is sent twice, by its id or
+        by the Idempotency-Key, is credited once.
+        """
+        return await give_credit(
+            await databases.pool(principal.pool),
+            audit,
+            actor_of(principal),
+            principal.tenant_id,
+            principal.user_id,
+            body.amount,
+            payment_of(body, idempotency_key),
+            reason=body.reason,
+            changed=changed,
+        )
+
+    @router.post("/debits")
+    async def debit_user(
+        body: Debit, idempotency_key: IdempotencyKey = None, principal: Principal = Depends(owner_of_wallet)
+    ) -> DebitResponse:
+        """Takes tokens back from the wallet of the user that a service key acts for: all of the amount, or none if the
+        balance is smaller. A debit that is sent twice is carried out once.
+        """
+        return await take_back(
+            await databases.pool(principal.pool),
+            audit,
+            actor_of(principal),
+            principal.tenant_id,
+            principal.user_id,
+            body.amount,
+            payment_of(body, idempotency_key),
+            reason=body.reason,
+            changed=changed,
+        )
+
+    return router
+
+
+def payment_of(body: Credit | Debit, idempotency_key: str | None) -> str:
+    """The id by which a repeated credit or debit is recognized."""
     if body.provider_transaction_id is not None:
         return body.provider_transaction_id
     if idempotency_key is None:
-        reason = "Send provider_transaction_id or the header Idempotency-Key, so that a repeated request credits once."
+        reason = "Send provider_transaction_id or the header Idempotency-Key, so that a repeated request counts once."
         raise InvalidRequest.field("provider_transaction_id", reason)
-    return f"credit-{idempotency_key}"
+    return f"{'credit' if isinstance(body, Credit) else 'debit'}-{idempotency_key}"
 
 
 def ledger_audit_router(audits: LedgerAudits, authentication: Authentication) -> Router:

@@ -9,10 +9,19 @@ WITH locked_wallet AS MATERIALIZED (
 SELECT wallet_move(:tenant_id, :user_id, 'PAYMENT_CREDIT', :amount, NULL, NULL, :provider_transaction_id) AS balance
 FROM locked_wallet
 
+-- name: debit
+-- Takes tokens back, if the balance has them.
+WITH locked_wallet AS MATERIALIZED (
+    SELECT wallet_lock(:tenant_id, :user_id) AS balance
+)
+SELECT balance AS balance_before, CASE WHEN balance >= :amount THEN wallet_move(
+    :tenant_id, :user_id, 'PAYMENT_DEBIT', -:amount::bigint, NULL, NULL, :provider_transaction_id, :note) END AS balance
+FROM locked_wallet
+
 -- name: find_payment
 -- The row is locked for the standbys: see jobs/machine, find_by_idempotency_key.
 SELECT user_id, amount FROM token_transactions
-WHERE tenant_id = :tenant_id AND provider_transaction_id = :provider_transaction_id
+WHERE tenant_id = :tenant_id AND provider_transaction_id = :provider_transaction_id AND type = :type
 FOR KEY SHARE
 
 -- name: balance
@@ -39,10 +48,11 @@ ORDER BY job.id DESC
 -- name: list_transactions
 -- job_status is NULL for a charge cycle that the job was retried after: the job's status is that of a later cycle.
 SELECT line.id, line.type, line.amount, line.kept, line.job_id, line.charge_cycle, line.provider_transaction_id,
-    line.created_at, job.cost, CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS job_status,
-    described.title, described.input_name
+    line.created_at, line.note, job.cost,
+    CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS job_status, described.title,
+    described.input_name
 FROM (
-    SELECT tenant_id, user_id, id, type, amount, kept, job_id, charge_cycle, provider_transaction_id, created_at
+    SELECT tenant_id, user_id, id, type, amount, kept, job_id, charge_cycle, provider_transaction_id, created_at, note
     FROM token_transactions
     WHERE tenant_id = :tenant_id AND user_id = :user_id AND id < coalesce(:before, 9223372036854775807)
     ORDER BY id DESC LIMIT :limit
@@ -57,16 +67,18 @@ ORDER BY line.id DESC
 SELECT w.wallets, t.transactions, w.balance, j.held, t.credited, t.taken - j.held AS spent
 FROM (SELECT count(*) AS wallets, coalesce(sum(balance), 0) AS balance FROM token_wallets) w
 CROSS JOIN (
-    SELECT count(*) AS transactions, coalesce(sum(amount) FILTER (WHERE type = 'PAYMENT_CREDIT'), 0) AS credited,
-        -coalesce(sum(amount) FILTER (WHERE type <> 'PAYMENT_CREDIT'), 0) AS taken
+    SELECT count(*) AS transactions,
+        coalesce(sum(amount) FILTER (WHERE type IN ('PAYMENT_CREDIT', 'PAYMENT_DEBIT')), 0) AS credited,
+        -coalesce(sum(amount) FILTER (WHERE job_id IS NOT NULL), 0) AS taken
     FROM token_transactions
 ) t
 CROSS JOIN (SELECT coalesce(sum(cost), 0) AS held FROM ai_jobs WHERE completed_at IS NULL) j
 
 -- name: transactions_of_job
 SELECT line.id, line.type, line.amount, line.kept, line.job_id, line.charge_cycle, line.provider_transaction_id,
-    line.created_at, job.cost, CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS job_status,
-    described.title, described.input_name
+    line.created_at, line.note, job.cost,
+    CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS job_status, described.title,
+    described.input_name
 FROM token_transactions line
 JOIN ai_jobs job ON job.tenant_id = line.tenant_id AND job.id = line.job_id
 LEFT JOIN job_descriptions described

@@ -258,6 +258,7 @@ class FileNotMeasured(Refusal):
     retry_after_seconds = 2
 
     def __init__(self, field: str, measure: str):
+        self.measure = measure
         reason = (
             f"The price depends on the {measure} of this file, which Callsheet is measuring. Send the request again in "
             "a moment."

@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 from callsheet.wire.base import PRINTABLE, Line, OptionalLine, ResponseModel, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
 from callsheet.wire.operate.quotas import Storage
+from callsheet.wire.service_keys import ServiceScope
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
@@ -77,7 +78,7 @@ class Me(ResponseModel):
         None,
         description="CSRF token of the session. Send it as X-CSRF-Token with every request that changes something.",
     )
-    scopes: list[KeyScope] | None = Field(
+    scopes: list[KeyScope | ServiceScope] | None = Field(
         None, description="Scopes of the API key. Null: everything that the role allows."
     )
     storage: Storage | None = Field(
@@ -164,6 +165,9 @@ class User(ResponseModel):
     email: str
     name: str
     role: Role
+    external_id: str | None = Field(
+        None, description="What the system of the tenant calls the user, if a service key created the user."
+    )
     created_at: datetime
     disabled_at: datetime | None = Field(
         None, description="When the user was disabled. The user's keys and sessions are refused since then."

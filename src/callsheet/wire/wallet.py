@@ -36,7 +36,7 @@ class Hold(ResponseModel):
 
 class Transaction(ResponseModel):
     id: int
-    type: Literal["PAYMENT_CREDIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
+    type: Literal["PAYMENT_CREDIT", "PAYMENT_DEBIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
     amount: int
     kept: int = Field(
         0,
@@ -71,6 +71,23 @@ class Credit(UserRequest):
 class CreditResponse(ResponseModel):
     balance: int
     replayed: bool = Field(description="Whether this payment had been credited before.")
+
+
+class Debit(UserRequest):
+    """Tokens to take back, for example after a chargeback."""
+
+    amount: Annotated[int, Field(gt=0, le=MAX_TOKENS), WHOLE]
+    reason: Line = Field(description="Why the tokens are taken back. The user reads it in the wallet.")
+    provider_transaction_id: Line | None = Field(
+        None,
+        description="Id of the chargeback at the payment provider. It is unique among the debits of the tenant. "
+        "Without it, the header Idempotency-Key is required.",
+    )
+
+
+class DebitResponse(ResponseModel):
+    balance: int
+    replayed: bool = Field(description="Whether these tokens had been taken back before.")
 
 
 class LedgerFinding(ResponseModel):

@@ -12,6 +12,7 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.submit.new_jobs import NewTask
 from callsheet.wire.identity import CreateKeyRequest, KeyScope, Role
 from callsheet.wire.pipelines.candidates import CastVote
+from callsheet.wire.service_keys import CreateServiceKey, ServiceScope
 from callsheet.wire.tasks import task_id_of
 from tests.support.http.accounts import PASSWORD, People, Person, session_of
 from tests.support.http.catalog_api import MP4, CatalogApi
@@ -66,6 +67,9 @@ class AuthorizationSetup:
         fleet_token, dead_token = [await catalog_api.made(tokens, {"name": "machines"}) for _ in range(2)]
         assert (await fleet_api.admin("POST", f"fleets/{fleet['id']}/tokens/{dead_token['id']}/revoke")).is_success
         key = await plane.rooms.identity.keys.create(owner.user.id, CreateKeyRequest(name="second"))
+        wanted = CreateServiceKey(name="shop", scopes=[ServiceScope.READ])
+        service_keys = plane.rooms.identity.service_keys
+        service_key = await service_keys.create(owner.tenant.id, wanted, "operator", may_credit=False)
         spare = await _uploaded(catalog_api, owner)
         task_id, product_id = await _task_and_product(plane, owner)
         made = await _tree(plane, owner)
@@ -91,6 +95,10 @@ class AuthorizationSetup:
                 "tenant admin's own key": await _scoped_key(plane, tenant_admin, KeyScope.READ, KeyScope.SUBMIT),
                 "operator's own key": await _scoped_key(plane, catalog_api.admin, KeyScope.READ, KeyScope.SUBMIT),
                 "operator's admin key": await _scoped_key(plane, catalog_api.admin, KeyScope.ADMIN),
+                "service key": await _service_key(plane, owner, owner),
+                "service read key": await _service_key(plane, owner, owner, ServiceScope.READ),
+                "service key for no user": await _service_key(plane, owner),
+                "service key of another tenant": await _service_key(plane, await people.user(), owner),
                 "stranger": (await catalog_api.person("pool_2")).headers,
                 "colleague": (await catalog_api.person(tenant_of=owner)).headers,
                 "owner": owner.headers,
@@ -119,6 +127,7 @@ class AuthorizationSetup:
                 "video_id": video_id,
                 "file_id": spare,
                 "key_id": str(key.id),
+                "service_key_id": str(service_key.id),
                 "effect": effect["id"],
                 "workflow": slug,
                 "version": "1",
@@ -158,7 +167,14 @@ class AuthorizationSetup:
                 ),
             ),
             (
-                *(lease["lease_token"], owner.key, catalog_api.admin.key, worker.token, fleet_token["token"]),
+                *(
+                    lease["lease_token"],
+                    owner.key,
+                    service_key.key,
+                    catalog_api.admin.key,
+                    worker.token,
+                    fleet_token["token"],
+                ),
                 *(endpoint_secret, fleet_api.secret["x-fleet-secret"], PASSWORD, invitation["link"].rpartition("/")[2]),
             ),
         )
@@ -259,6 +275,17 @@ async def _scoped_key(plane: ControlPlane, person: Person, *scopes: KeyScope) ->
         person.user.id, CreateKeyRequest(name="scoped", scopes=list(scopes))
     )
     return {"authorization": f"Bearer {created.key}"}
+
+
+async def _service_key(
+    plane: ControlPlane, of: Person, for_user: Person | None = None, *scopes: ServiceScope
+) -> dict[str, str]:
+    """The headers of a service key of the tenant of `of`."""
+    wanted = CreateServiceKey(name="shop", scopes=list(scopes or ServiceScope))
+    keys = plane.rooms.identity.service_keys
+    created = await keys.create(of.tenant.id, wanted, "operator", may_credit=True)
+    named = {} if for_user is None else {"callsheet-on-behalf-of": f"user:{for_user.user.id}"}
+    return {"authorization": f"Bearer {created.key}", **named}
 
 
 async def _expired_key(plane: ControlPlane, person: Person) -> dict[str, str]:

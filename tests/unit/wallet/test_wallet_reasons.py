@@ -19,6 +19,7 @@ JOB = TransactionRow(
     charge_cycle=1,
     provider_transaction_id=None,
     created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    note=None,
     cost=7,
     job_status=None,
     title="Claymation",
@@ -30,6 +31,7 @@ JOB = TransactionRow(
     ("row", "reason"),
     [
         ({"type": "PAYMENT_CREDIT", "title": None, "input_name": None, "cost": None}, "Tokens were added."),
+        ({"type": "PAYMENT_DEBIT", "note": "A chargeback"}, "Tokens were taken back: A chargeback."),
         ({"type": "JOB_RESERVE"}, "Held for Claymation, fox.mp4."),
         ({"type": "JOB_RESERVE", "title": None, "input_name": None}, "Held for a job."),
         ({"type": "JOB_CONSUME", "cost": 0}, "Free: Claymation, fox.mp4."),

@@ -29,6 +29,7 @@ export const walletTexts = {
   amount: "Tokens",
   types: {
     PAYMENT_CREDIT: "Tokens added",
+    PAYMENT_DEBIT: "Tokens taken back",
     JOB_RESERVE: "Held for a job",
     JOB_CONSUME: "Spent by a job",
     JOB_REFUND: "Refunded",

@@ -116,6 +116,7 @@ export const operatorJobTexts = {
   moneyColumns: { at: "Time", type: "What", cycle: "Cycle", amount: "Tokens" },
   moneyTypes: {
     PAYMENT_CREDIT: "Credit",
+    PAYMENT_DEBIT: "Debit",
     JOB_RESERVE: "Held",
     JOB_CONSUME: "Spent",
     JOB_REFUND: "Refunded",

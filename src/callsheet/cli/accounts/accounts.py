@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -24,12 +25,12 @@ from callsheet.wire.identity import (
     CreateTenantRequest,
     CreateUserRequest,
     Key,
-    KeyScope,
     ResetLink,
     Role,
     Tenant,
     User,
 )
+from callsheet.wire.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey, ServiceScope
 
 if TYPE_CHECKING:
     from callsheet.app.rooms import Rooms
@@ -42,6 +43,16 @@ keys = typer.Typer(help="API keys.", no_args_is_help=True)
 EMAIL = typer.Argument(help="E-mail address of the user.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
+
+
+class AnyScope(StrEnum):
+    """The scopes of keys of users and of service keys."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMIN = "admin"
+    SUBMIT_FOR_USERS = "submit_for_users"
+    CREDIT = "credit"
 
 
 @tenants.command("create")
@@ -223,13 +234,17 @@ def delete_user(
 
 @keys.command("create")
 def create_key(
-    user: str = typer.Option(..., help="E-mail address of the user who owns the key."),
+    user: str | None = typer.Option(None, help="E-mail address of the user who owns the key."),
+    service: str | None = typer.Option(
+        None, help="Slug of a tenant: creates a service key, with which the tenant's server acts for its users."
+    ),
     name: str = typer.Option("cli", help="Name of the key, for example what it is used for."),
-    scopes: list[KeyScope] | None = typer.Option(
+    scopes: list[AnyScope] | None = typer.Option(
         None,
         "--scope",
         help="What the key may do: see the user's data (read), upload, submit and change (submit), or administer "
-        "(admin). Can be repeated. Default: everything that the user's role allows.",
+        "(admin). A service key: see all data of users (read), upload and submit for users (submit_for_users), or give "
+        "and take back tokens (credit). Can be repeated. Default: everything that is possible.",
     ),
     expires_days: int | None = typer.Option(
         None, min=1, max=3650, help="Number of days until the key expires. Default: it does not expire."
@@ -238,12 +253,17 @@ def create_key(
 ) -> None:
     """Create an API key. It is printed only this once."""
     expires_at = None if expires_days is None else datetime.now(UTC) + timedelta(days=expires_days)
-    request = checked(CreateKeyRequest, name=name, scopes=scopes or None, expires_at=expires_at)
-
-    async def create(rooms: Rooms) -> CreatedKey:
-        return await rooms.accounts.keys.create((await known_user(rooms, user)).id, request)
-
-    created = with_rooms(create)
+    values = {"name": name, "expires_at": expires_at}
+    if (user is None) == (service is None):
+        raise OperatorError("Name either a user with --user, or a tenant with --service.")
+    created: CreatedKey | CreatedServiceKey
+    if user is not None:
+        request = checked(CreateKeyRequest, scopes=scopes or None, **values)
+        created = with_rooms(lambda rooms: _create_key(rooms, user, request))
+    else:
+        assert service is not None
+        wanted = checked(CreateServiceKey, scopes=scopes or list(ServiceScope), **values)
+        created = with_rooms(lambda rooms: _create_service_key(rooms, service, wanted))
     if as_json:
         print_json(created)
     else:
@@ -251,20 +271,49 @@ def create_key(
         err.print("Store the key now: it is not shown again.", style="dim")
 
 
+async def _create_key(rooms: Rooms, email: str, request: CreateKeyRequest) -> CreatedKey:
+    return await rooms.accounts.keys.create((await known_user(rooms, email)).id, request)
+
+
+async def _create_service_key(rooms: Rooms, slug: str, request: CreateServiceKey) -> CreatedServiceKey:
+    from callsheet.identity.audit_log import OPERATOR
+
+    tenant = await known_tenant(rooms, slug)
+    return await rooms.accounts.service_keys.create(tenant.id, request, OPERATOR, may_credit=True)
+
+
+async def _revoke_key(rooms: Rooms, id_or_prefix: str) -> Key | ServiceKey:
+    from callsheet.identity.audit_log import OPERATOR
+
+    found = await rooms.accounts.keys.find_for_operator(id_or_prefix)
+    if found.user_id is None:
+        return await rooms.accounts.service_keys.revoke(found.tenant_id, found.id, OPERATOR)
+    return await rooms.accounts.keys.revoke(found.user_id, found.id)
+
+
 @keys.command("list")
 def list_keys(
     user: str | None = typer.Option(None, help="E-mail address of the user. Default: you, as you are logged in."),
+    service: str | None = typer.Option(None, help="Slug of a tenant: lists its service keys."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """List your API keys, or those of another user of this installation."""
+    """List your API keys, those of another user of this installation, or the service keys of a tenant."""
     from callsheet.cli.shared.operations_client import with_operations
 
-    async def find(rooms: Rooms) -> list[Key]:
+    async def find(rooms: Rooms) -> Sequence[Key | ServiceKey]:
+        if service is not None:
+            return (await rooms.accounts.service_keys.list((await known_tenant(rooms, service)).id, None, LISTED)).items
         assert user is not None
         return (await rooms.accounts.keys.list((await known_user(rooms, user)).id, None, LISTED)).items
 
-    found = with_operations(url, lambda client: client.own_keys()) if user is None else with_rooms(find)
+    if user is not None and service is not None:
+        raise OperatorError("Name either a user with --user, or a tenant with --service.")
+    found: Sequence[Key | ServiceKey]
+    if user is None and service is None:
+        found = with_operations(url, lambda client: client.own_keys())
+    else:
+        found = with_rooms(find)
     if as_json:
         print_json(found)
     else:
@@ -286,7 +335,7 @@ def list_keys(
 @keys.command("revoke")
 def revoke_key(key: str = typer.Argument(help="Id of the key, or the characters that lists show.")) -> None:
     """Revoke an API key at once and permanently."""
-    revoked = with_rooms(lambda rooms: rooms.accounts.keys.revoke_as_operator(key.rstrip("…")))
+    revoked = with_rooms(lambda rooms: _revoke_key(rooms, key.rstrip("…")))
     out.print(f"Key {revoked.prefix}… ({revoked.name}) is revoked.")
 
 

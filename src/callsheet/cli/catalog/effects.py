@@ -17,6 +17,14 @@ from callsheet.wire.plurals import counted
 
 effects = typer.Typer(help="Effects: workflows with a name and a price.", no_args_is_help=True)
 
+PRICE = typer.Option(
+    None,
+    "--price",
+    metavar="FORMULA",
+    help="Formula that calculates the price of a job from its values and files, for example "
+    "'2 + ceil(video.seconds / 10)'.",
+)
+ONE_PRICE = "Give either --cost, the price of every job, or --price, a formula."
 EFFECT = typer.Argument(help="Id or short name of the effect.")
 
 
@@ -28,8 +36,10 @@ def create_effect(
     description: str = typer.Option("", help="Description of the effect."),
     category: str = typer.Option("", help="Heading of the effect in the gallery."),
     cost: int | None = typer.Option(
-        None, help="Price of a job in tokens. 0 makes the effect free. Required with --publish."
+        None,
+        help="Price of a job in tokens. 0 makes the effect free. Required with --publish, unless --price is given.",
     ),
+    price: str | None = PRICE,
     values: list[str] = typer.Option(
         [],
         "--set",
@@ -44,7 +54,9 @@ def create_effect(
     from callsheet.cli.shared.values import read_pairs
     from callsheet.identity.audit_log import OPERATOR
 
-    if cost is None and publish:
+    if price is not None and cost is not None:
+        raise OperatorError(ONE_PRICE)
+    if cost is None and price is None and publish:
         cost = _prompt_for_cost(slug)
     request = checked(
         CreateEffect,
@@ -55,6 +67,7 @@ def create_effect(
         workflow=workflow,
         overrides=read_pairs(values),
         **({} if cost is None else {"credits_cost": cost}),
+        **({} if price is None else {"price_formula": price}),
         is_published=publish,
         provider=provider,
         stage=stage,
@@ -70,9 +83,7 @@ def create_effect(
             if effect.is_published
             else f"is not published yet. To publish it, run: callsheet effects publish {slug}"
         )
-        out.print(
-            f"Effect {effect.slug} of {effect.workflow} costs {counted(effect.credits_cost, 'token')} and {offered}."
-        )
+        out.print(f"Effect {effect.slug} of {effect.workflow} costs {_price_of(effect)} and {offered}.")
 
 
 @effects.command("list")
@@ -83,7 +94,7 @@ def list_effects(as_json: bool = AS_JSON) -> None:
         print_json(page.items)
     else:
         rows = [
-            (row.slug, row.name, row.workflow, row.credits_cost, "yes" if row.is_published else "no", row.id)
+            (row.slug, row.name, row.workflow, _cost_of(row), "yes" if row.is_published else "no", row.id)
             for row in page.items
         ]
         print_table(("slug", "name", "workflow", "cost", "published", "id"), rows)
@@ -103,7 +114,8 @@ def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
         ("workflow", found.workflow),
         ("category", found.category or "none"),
         ("preview", _preview_text(found)),
-        ("cost", found.credits_cost),
+        ("cost", _cost_of(found)),
+        *([("price", found.price_formula)] if found.price_formula else []),
         ("provider", found.provider),
         ("stage", found.stage),
         ("has jobs", "yes" if found.has_jobs else "no"),
@@ -111,6 +123,15 @@ def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
         *((f"set {key}", json.dumps(value)) for key, value in sorted(found.overrides.items())),
     ]
     print_table(("field", "value"), rows)
+
+
+def _cost_of(effect: EffectRecord) -> str:
+    return f"from {effect.credits_cost}" if effect.price_formula else str(effect.credits_cost)
+
+
+def _price_of(effect: EffectRecord) -> str:
+    tokens = counted(effect.credits_cost, "token")
+    return f"{tokens} or more" if effect.price_formula else tokens
 
 
 def _preview_text(effect: EffectRecord) -> str:
@@ -135,7 +156,10 @@ def update_effect(
     ),
     before: Path | None = typer.Option(None, help="With a file as --preview: the original before the effect."),
     no_preview: bool = typer.Option(False, "--no-preview", help="Remove the preview."),
-    cost: int | None = typer.Option(None, help="Price of a job in tokens. 0 makes the effect free."),
+    cost: int | None = typer.Option(
+        None, help="Price of a job in tokens, instead of the formula if there is one. 0 makes the effect free."
+    ),
+    price: str | None = PRICE,
     workflow: str | None = typer.Option(None, help="Short name of another workflow."),
     values: list[str] = typer.Option(
         [],
@@ -152,6 +176,8 @@ def update_effect(
     from callsheet.cli.catalog.effect_previews import remove_preview, set_preview
     from callsheet.cli.shared.values import read_pairs
 
+    if price is not None and cost is not None:
+        raise OperatorError(ONE_PRICE)
     if (preview is not None and no_preview) or (before is not None and preview is None):
         raise OperatorError("Give --before only with --preview, and --preview not with --no-preview.")
     given = {
@@ -159,6 +185,7 @@ def update_effect(
         "description": description,
         "category": category,
         "credits_cost": cost,
+        "price_formula": "" if cost is not None else price,
         "workflow": workflow,
         "provider": provider,
         "stage": stage,
@@ -205,9 +232,10 @@ def publish_effect(
     ),
 ) -> None:
     """Publish an effect."""
-    if cost is None and with_catalog(lambda catalog: catalog.effects.get(effect)).credits_cost == 0:
+    current = with_catalog(lambda catalog: catalog.effects.get(effect))
+    if cost is None and current.credits_cost == 0 and not current.price_formula:
         cost = _prompt_for_cost(effect)
-    _publish(effect, is_published=True, **({} if cost is None else {"credits_cost": cost}))
+    _publish(effect, is_published=True, **({} if cost is None else {"credits_cost": cost, "price_formula": ""}))
 
 
 @effects.command("unpublish")
@@ -218,7 +246,7 @@ def unpublish_effect(effect: str = EFFECT) -> None:
 
 def _publish(effect: str, **changes: object) -> None:
     changed = _changed(effect, changes)
-    offered = f"published and costs {changed.credits_cost}" if changed.is_published else "not published"
+    offered = f"published and costs {_cost_of(changed)}" if changed.is_published else "not published"
     out.print(f"Effect {changed.slug} is {offered}.")
 
 

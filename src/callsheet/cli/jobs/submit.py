@@ -49,6 +49,25 @@ def submit(
     asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json, labels))
 
 
+def quote(
+    effect: str = typer.Argument(help="Short name of the effect."),
+    file: Path | None = typer.Argument(
+        None,
+        help="Video or image to apply the effect to. It is uploaded. Leave it out if the price is the same for all.",
+    ),
+    values: list[str] = typer.Option(
+        [], "--set", help="Set a property of the effect: KEY=VALUE. For a file, VALUE is its path."
+    ),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show what a job of an effect would cost and how long it would wait. Nothing is submitted."""
+    from callsheet.cli.shared.quoting import quote_effect
+    from callsheet.cli.shared.sending import client_of
+
+    asyncio.run(quote_effect(client_of(url), effect, file, values, as_json))
+
+
 def task(
     actor: str = typer.Argument(help="Name of the actor."),
     values: list[str] = typer.Option(

@@ -208,16 +208,16 @@ async def send(
     given = dict(values)
     for key, value in values.items():
         if isinstance(value, Path):
-            given[key] = (await _uploaded(client, value)).id
+            given[key] = (await uploaded(client, value)).id
     main: UUID | Video | None = None
     if file is not None:
-        main = (await _uploaded(client, file)).id
+        main = (await uploaded(client, file)).id
     if main is not None and effect.input is not None and effect.input.type == "video":
         main = await client.ask(Video, "POST", "/api/videos", {"original_file_id": str(main)}, repeat=True)
     return await client.submit(effect.slug, file=main, values=given, **(labels or {}))
 
 
-async def _uploaded(client: CommandClient, path: Path) -> File:
+async def uploaded(client: CommandClient, path: Path) -> File:
     size = (await asyncio.to_thread(path.stat)).st_size
     with transfer(err, f"Uploading {path.name}", size) as counted:
         return await client.upload(path, on_progress=counted)

@@ -12,7 +12,8 @@ from fastapi import Depends, Query, Request, Security
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
 from callsheet.identity.access.keys import KeyUsage, hash_secret
-from callsheet.identity.access.permissions import Permission, Scope, key_scope_for, scope_of
+from callsheet.identity.access.on_behalf import FORMS, HEADER, OnBehalf
+from callsheet.identity.access.permissions import OF_SERVICE_KEYS, Permission, Scope, key_scope_for
 from callsheet.identity.access.principal import KeyRow, Principal
 from callsheet.identity.access.sessions import Sessions
 from callsheet.identity.access.stream_tokens import StreamGrant, StreamTokens
@@ -23,13 +24,16 @@ from callsheet.plumbing.http.own_addresses import OwnAddresses
 from callsheet.settings import Settings
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.clock import SystemClock
-from callsheet.wire.errors import CsrfFailed, Forbidden, NotAuthenticated
+from callsheet.wire.errors import CsrfFailed, Forbidden, InvalidRequest, NotAuthenticated, NotFound
 
 SQL = statements("callsheet.identity.access")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 COOKIE = "callsheet_session"
 
-bearer = HTTPBearer(auto_error=False, description="An API key, `cs_…`.")
+bearer = HTTPBearer(
+    auto_error=False,
+    description=f"An API key, `cs_…`. A service key of a tenant acts for the user of the header `{HEADER}`: {FORMS}.",
+)
 cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser session, from POST /api/auth/login.")
 BearerKey = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 SessionCookie = Annotated[str | None, Security(cookie)]
@@ -52,6 +56,7 @@ class Authentication:
         self._databases = databases
         self._sessions = sessions
         self._stream_tokens = tokens
+        self._on_behalf = OnBehalf(databases, settings.identity.external_users_per_tenant)
         self._clock = SystemClock()
         self._usage = usage
         self._settings = settings
@@ -66,13 +71,21 @@ class Authentication:
         """The signed-in user, for actions that every account may do: sign out, read the own account, change the
         password.
         """
+        named = request.headers.get(HEADER)
         if credentials is not None:
             principal = await self._by_key(credentials.credentials)
+            if named is not None and principal.service_scopes is not None:
+                writes = request.method not in SAFE_METHODS
+                principal = await self._on_behalf.principal(principal, named, writes=writes)
+                named = None
         elif session:
             principal = await self._by_session(request, session)
         else:
             raise NotAuthenticated()
         structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id), user_id=str(principal.user_id))
+        if named is not None:
+            # Without this, the request would act for another user than it says.
+            raise Forbidden(f"Only a service key of a tenant may send the header {HEADER}.")
         return principal
 
     async def of_request(self, request: Request) -> Principal:
@@ -80,16 +93,35 @@ class Authentication:
         return await self.caller(request, await bearer(request), await cookie(request))
 
     async def user(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
-        """The caller, who reads own objects with GET and changes them with other methods."""
+        """The caller, who reads own objects with GET and changes them with other methods. A service key must name the
+        user that it acts for.
+        """
         principal = await self.caller(request, credentials, session)
         require(principal, Permission.READ_OWN if request.method in SAFE_METHODS else Permission.WRITE_OWN)
+        return self.of_a_user(principal)
+
+    @staticmethod
+    def of_a_user(principal: Principal) -> Principal:
+        """The principal, unless it is a service key that acts for no user."""
+        if principal.is_tenant:
+            raise InvalidRequest.field(HEADER, f"A service key needs this header here: {FORMS}.")
+        return principal
+
+    async def person(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
+        """The signed-in user, for actions on the account itself: its password, keys and sessions. A service key never
+        does these for a user.
+        """
+        principal = await self.caller(request, credentials, session)
+        if principal.service_scopes is not None:
+            raise Forbidden("A service key cannot see or change passwords, keys and sessions.")
         return principal
 
     async def session(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
         """The user of a browser session, for actions that an API key must not do: with a stolen key, a person could
         create further keys, which stay valid when the first is revoked.
         """
-        principal = await self.user(request, credentials, session)
+        principal = await self.caller(request, credentials, session)
+        require(principal, Permission.WRITE_OWN)
         if principal.signed_in_with != "session":
             raise Forbidden("An API key cannot create keys. Sign in with your password: POST /api/auth/login.")
         return principal
@@ -139,10 +171,13 @@ class Authentication:
 
     async def stream_grant(self, request: Request, credentials: BearerKey, session: SessionCookie) -> StreamGrant:
         """The grant of a new stream token: the caller may watch while the key or session of this request is valid."""
-        require(await self.caller(request, credentials, session), Permission.READ_OWN)
+        principal = await self.caller(request, credentials, session)
+        require(principal, Permission.READ_OWN)
+        self.of_a_user(principal)
+        user_id = principal.user_id if principal.service_scopes is not None else None
         expires_at = self._clock.now() + timedelta(seconds=self._settings.jobs.stream_token_seconds)
         if credentials is not None:
-            return StreamGrant("api_key", hash_secret(credentials.credentials), expires_at)
+            return StreamGrant("api_key", hash_secret(credentials.credentials), expires_at, user_id=user_id)
         return StreamGrant("session", hash_secret(session or ""), expires_at)
 
     def stream_token(self, grant: StreamGrant) -> str:
@@ -156,7 +191,8 @@ class Authentication:
             else:
                 found = await self.of_request(request)
             return found.user_id == watcher.principal.user_id
-        except NotAuthenticated:
+        except (NotAuthenticated, Forbidden, NotFound):
+            # The user of a service key was disabled or deleted.
             return False
 
     async def _by_grant(self, grant: StreamGrant) -> Principal:
@@ -170,6 +206,8 @@ class Authentication:
                 "The API key or session that created this stream token has ended. Create a new "
                 "token with POST /api/stream-tokens."
             )
+        if grant.user_id not in (None, principal.user_id):
+            return await self._on_behalf.principal(principal, f"user:{grant.user_id}", writes=False)
         return principal
 
     async def _by_key(self, key: str) -> Principal:
@@ -218,10 +256,24 @@ class Authentication:
 
 
 def require(principal: Principal, permission: Permission, minimum: Scope = Scope.OWN_TENANT) -> None:
-    if scope_of(principal.role, permission) not in (minimum, Scope.EVERY_TENANT):
+    if principal.service_scopes is not None:
+        _require_of_service_key(principal, permission, minimum)
+        return
+    if principal.scope(permission) not in (minimum, Scope.EVERY_TENANT):
         raise Forbidden(f"Your role is {principal.role.value}, which may not {permission.value}.")
     if not principal.key_allows(permission):
         raise Forbidden(
             f"This API key needs the scope {key_scope_for(permission).value} to {permission.value}. Its scopes: "
             f"{', '.join(sorted(principal.key_scopes or ()))}."
+        )
+
+
+def _require_of_service_key(principal: Principal, permission: Permission, minimum: Scope) -> None:
+    needed = OF_SERVICE_KEYS.get(permission)
+    if needed is None or minimum is not Scope.OWN_TENANT:
+        raise Forbidden(f"A service key may not {permission.value}.")
+    if principal.scope(permission) is None:
+        raise Forbidden(
+            f"This service key needs the scope {needed.value} to {permission.value}. Its scopes: "
+            f"{', '.join(sorted(principal.service_scopes or ()))}."
         )

@@ -71,8 +71,9 @@ class KeyOwner(NamedTuple):
 
 class KeyToRevoke(NamedTuple):
     id: UUID
-    user_id: UUID
-    email: str
+    tenant_id: UUID
+    # None: a service key of the tenant.
+    user_id: UUID | None
 
 
 class Keys:
@@ -145,15 +146,15 @@ class Keys:
             await record(connection, actor, "key.revoke", "user", user_id, tenant_id, **details)
         return key
 
-    async def revoke_as_operator(self, id_or_prefix: str) -> Key:
-        """Revokes a key by its id, or by its first characters, as lists show them, if only one key matches."""
+    async def find_for_operator(self, id_or_prefix: str) -> KeyToRevoke:
+        """A key by its id, or by its first characters, as lists show them, if only one key matches."""
         async with self._databases.central.connection() as connection:
             keys = await SQL["find_key_for_operator"].rows(connection, KeyToRevoke, id_or_prefix=id_or_prefix)
         if not keys:
             raise NotFound(f"There is no key {id_or_prefix!r}.")
         if len(keys) > 1:
             raise NotFound(f"Several keys start with {id_or_prefix!r}. Use the whole id of the key.")
-        return await self.revoke(keys[0].user_id, keys[0].id)
+        return keys[0]
 
 
 class KeyUsage(Loop):

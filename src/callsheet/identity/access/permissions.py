@@ -7,6 +7,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 
 from callsheet.wire.identity import KeyScope, Role
+from callsheet.wire.service_keys import ServiceScope
 
 
 class Permission(StrEnum):
@@ -96,6 +97,17 @@ MANAGED: Mapping[Role, frozenset[Role]] = MappingProxyType(
         Role.TENANT_ADMIN: frozenset({Role.USER, Role.TENANT_ADMIN}),
         Role.OPERATOR: frozenset(Role),
         Role.VIEWER: frozenset(),
+    }
+)
+
+
+# What a service key may do, with the scope that it needs: for users of its tenant, and never what their roles allow
+# beyond their own data.
+OF_SERVICE_KEYS: Mapping[Permission, ServiceScope] = MappingProxyType(
+    {
+        Permission.READ_OWN: ServiceScope.READ,
+        Permission.WRITE_OWN: ServiceScope.SUBMIT_FOR_USERS,
+        Permission.GIVE_CREDITS: ServiceScope.CREDIT,
     }
 )
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
-from callsheet.identity.access.permissions import Permission, Scope, key_scope_for, scope_of
+from callsheet.identity.access.permissions import OF_SERVICE_KEYS, Permission, Scope, key_scope_for, scope_of
 from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import KeyScope, Role
+from callsheet.wire.service_keys import ServiceScope
 
 
 class Owner(Protocol):
@@ -36,7 +37,9 @@ class UserRow(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """The user of an API key, with the tenant. `place`: position of the key among those that were looked up, from 1."""
+    """The user of an API key, with the tenant. `place`: position of the key among those that were looked up, from 1.
+    A service key has no user: the row has the id of the tenant and the name of the key instead.
+    """
 
     place: int
     user_id: UUID
@@ -48,6 +51,7 @@ class KeyRow(NamedTuple):
     pool: str
     key_id: UUID
     scopes: Sequence[str]
+    is_service_key: bool
 
 
 class LoginRow(NamedTuple):
@@ -78,9 +82,14 @@ class Principal:
     key_id: UUID | None = None
     # Scopes of the API key. None: a session, which may do everything that the role allows.
     key_scopes: frozenset[KeyScope] | None = None
+    # Scopes of the service key, if the request has one. The user is then the one that the key acts for, or the tenant.
+    service_scopes: frozenset[ServiceScope] | None = None
 
     @classmethod
     def of_key(cls, row: KeyRow) -> Principal:
+        if row.is_service_key:
+            service = frozenset(ServiceScope(scope) for scope in row.scopes)
+            return replace(cls.of(row, "api_key"), key_id=row.key_id, service_scopes=service)
         scopes = frozenset(KeyScope(scope) for scope in row.scopes)
         return replace(cls.of(row, "api_key"), key_id=row.key_id, key_scopes=scopes)
 
@@ -103,9 +112,24 @@ class Principal:
             csrf_token=csrf_token,
         )
 
+    @property
+    def is_tenant(self) -> bool:
+        """Whether a service key acts for its tenant, and not for a user."""
+        return self.user_id == self.tenant_id
+
+    def acts_for(self, user_id: UUID, email: str, name: str) -> Principal:
+        """The same caller with a service key, for a user of its tenant."""
+        return replace(self, user_id=user_id, email=email, name=name)
+
+    def scope(self, permission: Permission) -> Scope | None:
+        """How far a permission of the caller reaches. The scopes of a key of a user do not matter here."""
+        if self.service_scopes is None:
+            return scope_of(self.role, permission)
+        return Scope.OWN_TENANT if OF_SERVICE_KEYS.get(permission) in self.service_scopes else None
+
     def may(self, permission: Permission) -> bool:
         """Whether the caller has a permission, at least for its own tenant."""
-        return self.key_allows(permission) and scope_of(self.role, permission) is not None
+        return self.key_allows(permission) and self.scope(permission) is not None
 
     def key_allows(self, permission: Permission) -> bool:
         """Whether the caller's API key, if there is one, has the scope for a permission."""
@@ -113,7 +137,7 @@ class Principal:
 
     def only_tenant(self, permission: Permission) -> UUID | None:
         """The only tenant that a permission of the caller reaches; `None` means every tenant."""
-        return None if scope_of(self.role, permission) is Scope.EVERY_TENANT else self.tenant_id
+        return None if self.scope(permission) is Scope.EVERY_TENANT else self.tenant_id
 
     def reach(self, permission: Permission, tenant_id: UUID, missing: str) -> None:
         """Refuses a tenant that the permission does not reach, with the same error as for a tenant that does not

@@ -2,21 +2,24 @@
 -- owns: api_keys, audit_logs, browser_sessions, login_attempts, tenant_quotas, tenants, users
 
 -- name: find_by_keys
--- LATERAL with LIMIT 1 makes the planner find each row by its index, whatever the statistics of the tables say.
-SELECT wanted.place, u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool,
-    k.id AS key_id, k.scopes
+-- LATERAL with LIMIT 1 makes the planner find each row by its index, whatever the statistics of the tables say. A
+-- service key has no user.
+SELECT wanted.place, coalesce(u.id, t.id) AS user_id, coalesce(u.email, '') AS email, coalesce(u.name, k.name) AS name,
+    coalesce(u.role, 'user') AS role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool, k.id AS key_id, k.scopes,
+    k.user_id IS NULL AS is_service_key
 FROM unnest(:key_hashes::bytea[]) WITH ORDINALITY AS wanted (key_hash, place)
 CROSS JOIN LATERAL (
-    SELECT id, user_id, scopes FROM api_keys
+    SELECT id, tenant_id, user_id, name, scopes FROM api_keys
     WHERE key_hash = wanted.key_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
     LIMIT 1
 ) k
 CROSS JOIN LATERAL (
-    SELECT id, email, name, role, tenant_id FROM users WHERE id = k.user_id AND disabled_at IS NULL LIMIT 1
-) u
-CROSS JOIN LATERAL (
-    SELECT id, slug, db_pool FROM tenants WHERE id = u.tenant_id AND disabled_at IS NULL LIMIT 1
+    SELECT id, slug, db_pool FROM tenants WHERE id = k.tenant_id AND disabled_at IS NULL LIMIT 1
 ) t
+LEFT JOIN LATERAL (
+    SELECT id, email, name, role FROM users WHERE id = k.user_id AND disabled_at IS NULL LIMIT 1
+) u ON true
+WHERE k.user_id IS NULL OR u.id IS NOT NULL
 
 -- name: find_by_session
 SELECT u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool
@@ -128,7 +131,7 @@ WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL
 RETURNING tenant_id
 
 -- name: find_key_for_operator
-SELECT k.id, k.user_id, u.email FROM api_keys k JOIN users u ON u.id = k.user_id
+SELECT k.id, k.tenant_id, k.user_id FROM api_keys k
 WHERE k.id::text = :id_or_prefix OR k.prefix = :id_or_prefix
 
 -- name: touch_keys

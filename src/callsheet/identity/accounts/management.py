@@ -31,6 +31,7 @@ class ManagedUser(NamedTuple):
     email: str
     name: str
     role: str
+    external_id: str | None
     created_at: datetime
     disabled_at: datetime | None
     deleted_at: datetime | None
@@ -42,6 +43,7 @@ class AnonymousUser(NamedTuple):
     email: str
     name: str
     role: str
+    external_id: str | None
     disabled_at: datetime
     deleted_at: datetime
 
@@ -212,6 +214,7 @@ def user_view(row: ManagedUser) -> User:
         email=row.email,
         name=row.name,
         role=Role(row.role),
+        external_id=row.external_id,
         created_at=row.created_at,
         disabled_at=row.disabled_at,
         deleted_at=row.deleted_at,

@@ -9,10 +9,12 @@ from fastapi import Query
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
+from callsheet.identity.access.service_keys import ServiceKeys
 from callsheet.identity.accounts.accounts import NO_TENANT, Accounts
 from callsheet.identity.accounts.deletion import UserDeletion
 from callsheet.identity.accounts.management import UserManagement
 from callsheet.identity.accounts.managers import Manager
+from callsheet.identity.audit_log import actor_of
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
@@ -26,6 +28,7 @@ from callsheet.wire.identity import (
     Tenant,
     User,
 )
+from callsheet.wire.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey
 
 
 def user_management_router(
@@ -135,5 +138,38 @@ def tenant_management_router(accounts: Accounts, management: UserManagement, aut
     async def enable_tenant(tenant_id: UUID, principal: Principal = manage) -> Tenant:
         """Unblocks the users of a disabled tenant."""
         return await management.enable_tenant(Manager.of(principal), tenant_id)
+
+    return router
+
+
+def service_key_router(accounts: Accounts, keys: ServiceKeys, authentication: Authentication) -> Router:
+    see = authentication.may_in_tenant(Permission.SEE_USERS)
+    manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
+    router = Router(prefix="/api/admin/tenants/{tenant_id}/service-keys", tags=["admin"])
+
+    @router.get("")
+    async def list_service_keys(
+        tenant_id: UUID, cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = see
+    ) -> Page[ServiceKey]:
+        """The service keys of a tenant, newest first."""
+        principal.reach(Permission.SEE_USERS, tenant_id, NO_TENANT)
+        await accounts.get_tenant(tenant_id)
+        return await keys.list(tenant_id, cursor, limit)
+
+    @router.post("", status_code=201)
+    async def create_service_key(
+        tenant_id: UUID, body: CreateServiceKey, principal: Principal = manage
+    ) -> CreatedServiceKey:
+        """Creates a service key of a tenant, with which a server acts for the tenant's users. This response is the only
+        place that shows the key. Only an operator may give the scope `credit`."""
+        principal.reach(Permission.MANAGE_USERS, tenant_id, NO_TENANT)
+        may_credit = principal.may(Permission.GIVE_CREDITS)
+        return await keys.create(tenant_id, body, actor_of(principal), may_credit=may_credit)
+
+    @router.delete("/{service_key_id}")
+    async def revoke_service_key(tenant_id: UUID, service_key_id: UUID, principal: Principal = manage) -> ServiceKey:
+        """Revokes a service key at once and permanently. Its streams end."""
+        principal.reach(Permission.MANAGE_USERS, tenant_id, NO_TENANT)
+        return await keys.revoke(tenant_id, service_key_id, actor_of(principal))
 
     return router

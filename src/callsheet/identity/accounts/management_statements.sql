@@ -1,14 +1,14 @@
 -- database: central
 
 -- name: get_user
-SELECT u.id, u.tenant_id, t.slug AS tenant, t.db_pool AS pool, u.email, u.name, u.role, u.created_at, u.disabled_at,
-    u.deleted_at
+SELECT u.id, u.tenant_id, t.slug AS tenant, t.db_pool AS pool, u.email, u.name, u.role, u.external_id,
+    u.created_at, u.disabled_at, u.deleted_at
 FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE u.id = :user_id
 
 -- name: lock_user
-SELECT u.id, u.tenant_id, t.slug AS tenant, t.db_pool AS pool, u.email, u.name, u.role, u.created_at, u.disabled_at,
-    u.deleted_at
+SELECT u.id, u.tenant_id, t.slug AS tenant, t.db_pool AS pool, u.email, u.name, u.role, u.external_id,
+    u.created_at, u.disabled_at, u.deleted_at
 FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE u.id = :user_id AND u.deleted_at IS NULL
 FOR NO KEY UPDATE OF u
@@ -30,14 +30,16 @@ UPDATE users SET disabled_at = clock_timestamp() WHERE id = :user_id RETURNING d
 UPDATE users SET disabled_at = NULL WHERE id = :user_id
 
 -- name: anonymise_user
--- The e-mail address is free for another user. No password matches the text that replaces the hash.
-UPDATE users SET email = 'deleted-' || id || '@users.invalid', name = '', password_hash = '$argon2id$deleted',
-    role = 'user', disabled_at = coalesce(disabled_at, clock_timestamp()), deleted_at = clock_timestamp()
+-- The e-mail address and the external id are free for another user. No password matches the text in the place of the
+-- hash.
+UPDATE users SET email = 'deleted-' || id || '@users.invalid', name = '', external_id = NULL,
+    password_hash = '$argon2id$deleted', role = 'user', disabled_at = coalesce(disabled_at, clock_timestamp()),
+    deleted_at = clock_timestamp()
 WHERE id = :user_id
-RETURNING email, name, role, disabled_at, deleted_at
+RETURNING email, name, role, external_id, disabled_at, deleted_at
 
 -- name: anonymise_audit_log
-UPDATE audit_logs SET details = details - '{email,address}'::text[]
+UPDATE audit_logs SET details = details - '{email,address,external_id}'::text[]
 WHERE subject_type = 'user' AND subject_id = :user_id
 
 -- name: delete_invitation_of_user

@@ -30,19 +30,20 @@ INSERT INTO users (id, tenant_id, email, name, password_hash, role)
 VALUES (:id, :tenant_id, :email, :name, :password_hash, :role)
 ON CONFLICT (email) DO NOTHING
 RETURNING id, tenant_id, (SELECT t.slug FROM tenants t WHERE t.id = users.tenant_id) AS tenant, email, name, role,
-    created_at, disabled_at
+    external_id, created_at, disabled_at
 
 -- name: find_user
-SELECT u.id, u.tenant_id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at
+SELECT u.id, u.tenant_id, t.slug AS tenant, u.email, u.name, u.role, u.external_id, u.created_at, u.disabled_at
 FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE u.email = :email
 
 -- name: list_users
-SELECT u.id, u.tenant_id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at
+SELECT u.id, u.tenant_id, t.slug AS tenant, u.email, u.name, u.role, u.external_id, u.created_at, u.disabled_at
 FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE (:tenant::text IS NULL OR t.slug = :tenant) AND (:only::uuid IS NULL OR t.id = :only)
   AND (:before::uuid IS NULL OR u.id < :before) AND u.deleted_at IS NULL
-  AND (:pattern::text IS NULL OR u.email LIKE :pattern OR lower(u.name) LIKE :pattern)
+  AND (:pattern::text IS NULL OR u.email LIKE :pattern OR lower(u.name) LIKE :pattern
+    OR lower(u.external_id) LIKE :pattern)
 ORDER BY u.id DESC LIMIT :limit
 
 -- name: pool_of_tenant

@@ -67,7 +67,7 @@ def link_router(links: AccountLinks, authentication: Authentication) -> Router:
 
     @router.post("/me/password", status_code=204)
     async def change_password(
-        body: ChangePasswordRequest, request: Request, principal: Principal = Depends(authentication.caller)
+        body: ChangePasswordRequest, request: Request, principal: Principal = Depends(authentication.person)
     ) -> None:
         """Changes your password. Your other sessions end, and all your API keys are revoked."""
         kept = request.cookies.get(COOKIE) if principal.signed_in_with == "session" else None

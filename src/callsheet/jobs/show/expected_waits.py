@@ -20,7 +20,9 @@ class ExpectedWaits:
         self._capacity_of = capacity_of
         self._gate = gate
 
-    async def of(self, principal: Principal, routes: Sequence[Route]) -> Mapping[Route, EffectWait]:
+    async def of(
+        self, principal: Principal, routes: Sequence[Route], noun: str = "this effect"
+    ) -> Mapping[Route, EffectWait]:
         wanted = list(dict.fromkeys(routes))
         if not wanted:
             return {}
@@ -36,16 +38,16 @@ class ExpectedWaits:
                 average_seconds=load.average_seconds,
                 pause=self._gate.pause_of(route[2], principal.tenant_id),
             )
-            found[route] = _wait(outlook(facts, crew), load, crew)
+            found[route] = _wait(outlook(facts, crew), load, crew, noun)
         return found
 
 
-def _wait(expected: Outlook, load: RouteLoad, crew: CapacitySource) -> EffectWait:
+def _wait(expected: Outlook, load: RouteLoad, crew: CapacitySource, noun: str) -> EffectWait:
     run = None if load.average_seconds is None else math.ceil(load.average_seconds)
     why = expected.why_waiting
     assert why is not None, "A job that no worker holds must have a reason to wait."
     if why.code in ("no_live_worker", "workers_lack", "scaling_up", "provider_paused"):
-        return EffectWait(code=why.code, message=why.message.replace("this job", "this effect"), run_seconds=run)
+        return EffectWait(code=why.code, message=why.message.replace("this job", noun), run_seconds=run)
     if load.ahead < crew.slots - crew.busy:
         return EffectWait(code="ready", message="A worker is free.", wait_seconds=0, run_seconds=run)
     wait = None if expected.eta_seconds is None or run is None else max(0, expected.eta_seconds - run)

@@ -16,6 +16,36 @@ refund_on_cancel, medium, client_reference, metadata, webhook_url
 -- part: runs_delivery
 (SELECT count(*) FROM delivery) >= 0
 
+-- part: job_and_limits
+job, (job).tenant_id, (job).user_id, (job).id AS job_id, description, event_actor, request_id, slot, counted_as,
+active_limit, submits_per_minute, user_storage_bytes, user_storage_files, tenant_storage_bytes, tenant_storage_files,
+user_database_bytes
+
+-- part: new_entries
+jsonb_to_recordset(:entries::jsonb) AS e (
+    job ai_jobs, description job_descriptions, event_actor text, request_id text, slot jsonb, counted_as text,
+    active_limit integer, submits_per_minute integer, user_storage_bytes bigint, user_storage_files bigint,
+    tenant_storage_bytes bigint, tenant_storage_files bigint, user_database_bytes bigint)
+
+-- part: checks
+-- What `submit` requires besides the tokens. `quote` finds the same.
+active_jobs_as(tenant_id, user_id, counted_as) AS active,
+CASE WHEN (job).input_file_ids = '{}' THEN true ELSE files_ready(tenant_id, user_id, (job).input_file_ids)
+    = cardinality((job).input_file_ids) END AS has_files,
+CASE WHEN (job).video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, (job).video_id) END AS has_video,
+CASE WHEN (job).webhook_url IS NULL THEN true
+    ELSE webhook_endpoint_of(tenant_id, user_id, (job).webhook_url) IS NOT NULL END AS has_webhook,
+storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
+    tenant_storage_files, user_database_bytes) AS has_room,
+CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
+    THEN submit_wait(tenant_id, user_id, submits_per_minute) END AS wait_seconds
+
+-- name: quote
+-- Locks and writes nothing, so a submit a moment later may find something else.
+SELECT coalesce((SELECT w.balance FROM token_wallets w WHERE w.tenant_id = j.tenant_id AND w.user_id = j.user_id), 0)
+    AS balance, {checks}
+FROM (SELECT {job_and_limits} FROM {new_entries}) j
+
 -- name: submit
 -- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
 -- afterwards (active_jobs_as is volatile) includes everything that was committed while it waited for the lock. A
@@ -23,27 +53,11 @@ refund_on_cancel, medium, client_reference, metadata, webhook_url
 -- rows of their tables, so that the columns of a job are named in one place.
 -- one statement because: several statements would hold the lock of the wallet for several round trips.
 WITH new_job AS MATERIALIZED (
-    SELECT job, (job).tenant_id, (job).user_id, (job).id AS job_id, description, event_actor, request_id, slot,
-        counted_as, active_limit, submits_per_minute, user_storage_bytes, user_storage_files, tenant_storage_bytes,
-        tenant_storage_files, user_database_bytes, wallet_lock((job).tenant_id, (job).user_id) AS balance
-    FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        job ai_jobs, description job_descriptions, event_actor text, request_id text, slot jsonb, counted_as text,
-        active_limit integer, submits_per_minute integer, user_storage_bytes bigint, user_storage_files bigint,
-        tenant_storage_bytes bigint, tenant_storage_files bigint, user_database_bytes bigint)
+    SELECT {job_and_limits}, wallet_lock((job).tenant_id, (job).user_id) AS balance FROM {new_entries}
     ORDER BY tenant_id, user_id
 ), checked_job AS MATERIALIZED (
     SELECT job, tenant_id, job_id, description, event_actor, request_id, slot, active_limit, balance,
-        active_jobs_as(tenant_id, user_id, counted_as) AS active, clock_timestamp() AS now,
-        CASE WHEN (job).input_file_ids = '{}' THEN true ELSE files_ready(tenant_id, user_id, (job).input_file_ids)
-            = cardinality((job).input_file_ids) END AS has_files,
-        CASE WHEN (job).video_id IS NULL THEN true
-            ELSE video_is_free(tenant_id, user_id, (job).video_id) END AS has_video,
-        CASE WHEN (job).webhook_url IS NULL THEN true
-            ELSE webhook_endpoint_of(tenant_id, user_id, (job).webhook_url) IS NOT NULL END AS has_webhook,
-        storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
-            tenant_storage_files, user_database_bytes) AS has_room,
-        CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
-            THEN submit_wait(tenant_id, user_id, submits_per_minute) END AS wait_seconds,
+        clock_timestamp() AS now, {checks},
         -- A place in the tree of a run, which belongs to a higher room in the same database.
         CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, (job).cost, slot) END AS slot_refusal
     FROM new_job

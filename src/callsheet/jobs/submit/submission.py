@@ -5,7 +5,8 @@ If the statement writes nothing, a second query finds the reason. The relay then
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ from callsheet.wire.errors import (
     NotFound,
     RateLimited,
     Refusal,
+    Unavailable,
 )
 from callsheet.wire.jobs import Job, JobRequest, JobStatus
 from callsheet.wire.operate.quotas import QuotaLimits
@@ -81,6 +83,18 @@ class SubmitRow(NamedTuple):
     slot_refusal: str | None
 
 
+class Standing(NamedTuple):
+    """What `submit` would find for a job now."""
+
+    balance: int
+    active: int
+    has_files: bool
+    has_video: bool
+    has_webhook: bool
+    has_room: bool
+    wait_seconds: int | None
+
+
 # A new job and its id.
 NumberedJob = tuple[NewJob, UUID]
 
@@ -106,7 +120,7 @@ class Submission:
         self._require_space = require_space
         self._limits = limits
         self._next_ends = next_ends
-        self._usage = usage
+        self.usage = usage
         self._routing = routing
         self._relay = relay
         self._journal = journal
@@ -115,7 +129,7 @@ class Submission:
 
     @property
     def quotas(self) -> Quotas:
-        return self._usage.quotas
+        return self.usage.quotas
 
     async def submit(self, new: NewJob) -> SubmittedJob:
         """Submits a job. After this returns, the job ends in exactly one final status, even if processes crash."""
@@ -168,9 +182,48 @@ class Submission:
             earlier = await self._find_earlier(pool, owner.tenant_id, owner.user_id, key, request)
             if earlier is not None:
                 return earlier
-        chosen = {name: getattr(body, name) for name in CHOSEN if hasattr(body, name)}
-        new = replace(await prepare(), request=request, **chosen)
+        new = replace(await prepare(), request=request, **chosen_in(body))
         return await (submit or self.submit)(new)
+
+    def limits_of(self, new: NewJob) -> tuple[int, int | None]:
+        """How many jobs like this one the user may have at once, and submit in a minute."""
+        return self._limits.of(new.counted_as), self._settings.submits_per_minute
+
+    async def standing(self, pool: Database, new: NewJob) -> Standing:
+        """What `submit` would find for this job now. Nothing is written."""
+        quotas = await self.quotas.of(new.tenant_id)
+        # The payload decides nothing here, and it may be large.
+        entry = self._as_json(replace(new, payload={}, description=None, sent=None), uuid7(), quotas)
+        async with pool.connection() as connection:
+            found = await SQL["quote"].row(connection, Standing, entries=[entry])
+        assert found is not None
+        return found
+
+    async def refusals(self, pool: Database, new: NewJob, found: SubmitRow | Standing) -> AsyncGenerator[Refusal, None]:
+        """Why this job is not accepted: `submit` raises the first reason, and a quote lists all."""
+        try:
+            self._require_space()
+        except InsufficientStorage as refusal:
+            yield refusal
+        if not found.has_files:
+            reason = "A file of this job was deleted while the job was submitted. Send another file."
+            yield InvalidRequest.field("input_file_id", reason)
+        if not found.has_video:
+            yield await self._video_refusal(pool, new)
+        if not found.has_webhook:
+            yield InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
+        if found.balance < new.cost:
+            yield InsufficientTokens(new.cost, found.balance)
+        if not found.has_room:
+            yield await self.usage.refusal(pool, new.tenant_id, new.user_id)
+        if found.wait_seconds is not None:
+            yield RateLimited(max(1, found.wait_seconds))
+        if found.active >= self._limits.of(new.counted_as):
+            # Only a client waits for the time: the loop of a run looks again by itself.
+            of_run = new.slot is not None and new.slot.run_id is not None
+            names = (new.tenant_id, new.user_id, new.counted_as)
+            seconds = None if of_run else await self._next_ends.seconds(pool, *names)
+            yield self._limits.refusal(new.counted_as, found.active, seconds)
 
     async def _insert(self, pool: Database, numbered: NumberedJob) -> SubmitRow:
         batcher = self._batchers.get(pool.name)
@@ -228,24 +281,10 @@ class Submission:
                 return earlier
         if row.slot_refusal is not None:
             raise SlotRefused(row.slot_refusal, new.cost)
-        if not row.has_files:
-            raise InvalidRequest.field(
-                "input_file_id", "A file of this job was deleted while the job was submitted. Send another file."
-            )
-        if not row.has_video:
-            raise await self._video_refusal(pool, new)
-        if not row.has_webhook:
-            raise InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
-        if row.balance < new.cost:
-            raise InsufficientTokens(new.cost, row.balance)
-        if not row.has_room:
-            raise await self._usage.refusal(pool, new.tenant_id, new.user_id)
-        if row.wait_seconds is not None:
-            raise RateLimited(max(1, row.wait_seconds))
-        # Only a client waits for the time: the loop of a run looks again by itself.
-        names = (new.tenant_id, new.user_id, new.counted_as)
-        seconds = await self._next_ends.seconds(pool, *names) if new.slot is None or new.slot.run_id is None else None
-        raise self._limits.refusal(new.counted_as, row.active, seconds)
+        async with aclosing(self.refusals(pool, new, row)) as reasons:
+            async for reason in reasons:
+                raise reason
+        raise Unavailable("Another request with this idempotency key has not ended yet. Send the request again.")
 
     async def _earlier(self, pool: Database, new: NewJob) -> SubmittedJob | None:
         assert new.idempotency_key is not None
@@ -283,6 +322,11 @@ class Submission:
         ]
         if others or not fields:
             raise IdempotencyKeyReused.by("job", job.id, others)
+
+
+def chosen_in(body: KeyedRequest) -> dict[str, Any]:
+    """The fields of a new job that its client chose, whatever the job does."""
+    return {name: getattr(body, name) for name in CHOSEN if hasattr(body, name)}
 
 
 def _one_per_user(batch: Sequence[NumberedJob]) -> Iterator[list[NumberedJob]]:

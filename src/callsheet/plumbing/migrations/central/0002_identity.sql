@@ -77,17 +77,22 @@ CREATE TABLE users (
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     disabled_at    timestamptz,
     deleted_at     timestamptz,
+    external_id    text,
     CONSTRAINT one_user_per_email UNIQUE (email),
+    CONSTRAINT one_user_per_external_id UNIQUE (tenant_id, external_id),
     CONSTRAINT user_with_tenant UNIQUE (tenant_id, id),
     CONSTRAINT tenant_exists FOREIGN KEY (tenant_id) REFERENCES tenants (id),
     CONSTRAINT email_is_lower_case CHECK (email = lower(email)),
     CONSTRAINT password_is_hashed CHECK (password_hash LIKE '$argon2id$%'),
     CONSTRAINT role_is_known CHECK (role IN ('user', 'tenant_admin', 'operator', 'viewer')),
-    CONSTRAINT deleted_users_are_disabled CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL)
+    CONSTRAINT deleted_users_are_disabled CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL),
+    CONSTRAINT external_id_is_printable CHECK (external_id ~ '^[!-~]{1,128}$')
 );
 COMMENT ON TABLE users IS 'A person or a program that authenticates. Jobs and the ledger name its id.';
 COMMENT ON COLUMN users.deleted_at IS
     'When the user was deleted. The row stays without personal data, because jobs and the ledger name its id.';
+COMMENT ON COLUMN users.external_id IS
+    'What the system of the tenant calls the user. A service key creates the user when it first acts for this id.';
 CREATE INDEX users_operators ON users (id) WHERE role = 'operator';
 
 -- The user that an actor names, `admin:ID` or `user:ID`. NULL for all others: a command, a worker, a loop.
@@ -99,7 +104,7 @@ $$;
 CREATE TABLE api_keys (
     id            uuid PRIMARY KEY,
     tenant_id     uuid NOT NULL,
-    user_id       uuid NOT NULL,
+    user_id       uuid,
     name          text NOT NULL,
     prefix        text NOT NULL,
     key_hash      bytea NOT NULL,
@@ -109,17 +114,23 @@ CREATE TABLE api_keys (
     scopes        text[] NOT NULL,
     expires_at    timestamptz,
     CONSTRAINT one_api_key_per_hash UNIQUE (key_hash),
+    CONSTRAINT tenant_exists FOREIGN KEY (tenant_id) REFERENCES tenants (id),
     CONSTRAINT user_exists FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id),
     CONSTRAINT name_is_not_empty CHECK (name <> ''),
     CONSTRAINT key_hash_is_sha256 CHECK (length(key_hash) = 32),
-    CONSTRAINT scopes_are_known CHECK (cardinality(scopes) > 0 AND scopes <@ ARRAY['read', 'submit', 'admin'])
+    CONSTRAINT scopes_are_known CHECK (
+        cardinality(scopes) > 0
+        AND scopes <@ CASE WHEN user_id IS NULL THEN ARRAY['read', 'submit_for_users', 'credit']
+            ELSE ARRAY['read', 'submit', 'admin'] END)
 );
-COMMENT ON TABLE api_keys IS 'A key with which a program acts for its user.';
+COMMENT ON TABLE api_keys IS 'A key with which a program acts for a user, or for the users of a tenant.';
+COMMENT ON COLUMN api_keys.user_id IS 'The user of the key. NULL: a service key, which belongs to the tenant.';
 COMMENT ON COLUMN api_keys.prefix IS 'First characters of the key, by which a person recognizes it.';
 COMMENT ON COLUMN api_keys.key_hash IS
     'SHA-256 of the key. A key is 256 random bits: one round is enough, and the index finds the key.';
-COMMENT ON COLUMN api_keys.scopes IS 'What the key may do of what its user may do.';
+COMMENT ON COLUMN api_keys.scopes IS 'What the key may do: of what its user may do, or for the users of its tenant.';
 CREATE INDEX api_keys_by_user ON api_keys (user_id, created_at DESC, id DESC);
+CREATE INDEX service_keys_by_tenant ON api_keys (tenant_id, created_at DESC, id DESC) WHERE user_id IS NULL;
 
 CREATE TABLE browser_sessions (
     id_hash       bytea PRIMARY KEY,

@@ -11,26 +11,33 @@ CREATE TABLE token_transactions (
     provider_transaction_id  text,
     created_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     kept                     bigint NOT NULL DEFAULT 0,
+    note                     text,
     CONSTRAINT one_line_per_cycle_and_type UNIQUE (tenant_id, job_id, charge_cycle, type),
-    CONSTRAINT one_line_per_payment UNIQUE (tenant_id, provider_transaction_id),
+    CONSTRAINT one_line_per_payment UNIQUE (tenant_id, provider_transaction_id, type),
     CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
     CONSTRAINT job_exists FOREIGN KEY (tenant_id, job_id) REFERENCES ai_jobs (tenant_id, id),
-    CONSTRAINT type_is_known CHECK (type IN ('PAYMENT_CREDIT', 'JOB_RESERVE', 'JOB_CONSUME', 'JOB_REFUND')),
-    CONSTRAINT only_payments_have_a_payment CHECK ((type = 'PAYMENT_CREDIT') = (provider_transaction_id IS NOT NULL)),
-    CONSTRAINT all_others_have_a_job CHECK ((type = 'PAYMENT_CREDIT') = (job_id IS NULL)),
+    CONSTRAINT type_is_known CHECK (
+        type IN ('PAYMENT_CREDIT', 'PAYMENT_DEBIT', 'JOB_RESERVE', 'JOB_CONSUME', 'JOB_REFUND')),
+    CONSTRAINT only_payments_have_a_payment CHECK (
+        (type IN ('PAYMENT_CREDIT', 'PAYMENT_DEBIT')) = (provider_transaction_id IS NOT NULL)),
+    CONSTRAINT all_others_have_a_job CHECK ((type IN ('PAYMENT_CREDIT', 'PAYMENT_DEBIT')) = (job_id IS NULL)),
     CONSTRAINT job_has_a_charge_cycle CHECK ((job_id IS NULL) = (charge_cycle IS NULL)),
     CONSTRAINT amount_fits_its_type CHECK (
         CASE type WHEN 'PAYMENT_CREDIT' THEN amount > 0
+                  WHEN 'PAYMENT_DEBIT' THEN amount < 0
                   WHEN 'JOB_RESERVE' THEN amount <= 0
                   WHEN 'JOB_CONSUME' THEN amount = 0
                   ELSE amount >= 0 END),
-    CONSTRAINT only_refunds_keep CHECK (kept = 0 OR (kept > 0 AND type = 'JOB_REFUND'))
+    CONSTRAINT only_refunds_keep CHECK (kept = 0 OR (kept > 0 AND type = 'JOB_REFUND')),
+    CONSTRAINT debits_have_a_note CHECK ((type = 'PAYMENT_DEBIT') = (note IS NOT NULL)),
+    CONSTRAINT note_is_short CHECK (length(note) BETWEEN 1 AND 200)
 );
 COMMENT ON TABLE token_transactions IS
     'A line of the ledger: something that happened to a wallet. A balance is always the sum of its lines.';
 COMMENT ON COLUMN token_transactions.amount IS 'Tokens that the balance changed by.';
 COMMENT ON COLUMN token_transactions.provider_transaction_id IS
-    'What the payment provider calls the payment: it is credited once.';
+    'What the payment provider calls the payment: it is credited once, and taken back once.';
+COMMENT ON COLUMN token_transactions.note IS 'Why tokens were taken back.';
 COMMENT ON COLUMN token_transactions.kept IS
     'In a refund: tokens of the reserve that were not given back. The sum of reserve, refund and this is 0.';
 -- Consumed or refunded, never both.
@@ -60,7 +67,7 @@ CREATE FUNCTION wallet_refunded(the_tenant uuid, the_job uuid, the_cycle integer
     WHERE tenant_id = the_tenant AND job_id = the_job AND charge_cycle = the_cycle AND type = 'JOB_REFUND'
 $$;
 
--- Credits and reserves: a line and the balance together. wallet_is_never_negative refuses an overdraft; a credit that
+-- Credits, debits and reserves: a line and the balance together. wallet_is_never_negative refuses an overdraft; a credit that
 -- leaves no room for what is held is refused as out of range.
 --
 -- A credit leaves room for what is held, so that no settlement can fail for arithmetic. A balance and what active jobs
@@ -70,7 +77,7 @@ $$;
 -- 2^53 is also the largest number that every reader of JSON can hold; a bigint holds a thousand times as much.
 CREATE FUNCTION wallet_move(
     the_tenant uuid, the_user uuid, the_type text, the_amount bigint,
-    the_job uuid, the_cycle integer, the_payment text
+    the_job uuid, the_cycle integer, the_payment text, the_note text DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     new_balance bigint;
@@ -88,8 +95,9 @@ BEGIN
         UPDATE token_wallets SET balance = balance + the_amount
             WHERE tenant_id = the_tenant AND user_id = the_user RETURNING balance INTO STRICT new_balance;
     END IF;
-    INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, provider_transaction_id)
-        VALUES (the_tenant, the_user, the_type, the_amount, the_job, the_cycle, the_payment);
+    INSERT INTO token_transactions (
+        tenant_id, user_id, type, amount, job_id, charge_cycle, provider_transaction_id, note
+    ) VALUES (the_tenant, the_user, the_type, the_amount, the_job, the_cycle, the_payment, the_note);
     RETURN new_balance;
 END $$;
 
