@@ -124,6 +124,7 @@ async def test_a_grid_makes_an_item_of_each_combination(catalog_api: CatalogApi,
         ({"items": [{"input_payload": {"seed": 1}}]}, "items.0.input_payload.seed", "Users cannot set"),
         ({"items": [{}], "input_payload": {"prompt": 7}}, "input_payload.prompt", None),
         ({"items": [{}], "priority": 5}, "priority", None),
+        ({"items": [{}], "webhook_url": "nowhere"}, "webhook_url", "Use a URL"),
         ({"items": [{}], "effect_id": "nothing"}, "effect_id", None),
         (
             {"items": [{"input_file_id": "00000000-0000-4000-8000-000000000000"}]},
@@ -172,6 +173,8 @@ async def test_g5_a_repeated_key_returns_the_batch_also_for_the_same_bytes_under
     assert again.json()["id"] == first.json()["id"]
     uploaded_again = {**body, "items": [{"input_file_id": await catalog_api.file(ann)}]}
     assert (await submit(catalog_api, ann, effect, **uploaded_again)).json()["id"] == first.json()["id"]
+    webhook = {"webhook_url": "https://shop.example.com/orders/7", "items": body["items"]}
+    assert_refused(await submit(catalog_api, ann, effect, **webhook), 422, "invalid_request", "webhook_url")
     other = await submit(catalog_api, ann, effect, **body, priority=-2)
     assert_refused(other, 422, "idempotency_key_reused", "priority")
     assert first.json()["id"] in other.json()["detail"]

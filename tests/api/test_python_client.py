@@ -123,6 +123,42 @@ async def test_run_uploads_submits_waits_and_fetches(
     assert (job["status"], job["client_reference"], job["metadata"]) == ("completed", "order-7", {"page": "12"})
 
 
+async def test_a_batch_is_submitted_waited_for_and_saved(
+    callsheet: AnyClient, effect: dict[str, Any], worker_harness: WorkerHarness, clip: Path, tmp_path: Path
+) -> None:
+    worker = await worker_harness.worker(workflow_slugs=[effect["workflow"]])
+    other = tmp_path / "other.mp4"
+    other.write_bytes(MP4)
+    items = [clip, {"file": other, "strength": 0.5}, {"video": clip, "prompt": "a dog"}]
+    seen: list[Any] = []
+    batch = await call(callsheet.batch, effect["slug"], items, values={"prompt": "a cat"}, client_reference="order-7")
+    assert (batch.now.items, batch.now.cost, batch.now.client_reference) == (3, 3 * COST, "order-7")
+    waiting = asyncio.create_task(call(batch.wait, seen.append))
+    for _ in range(3):
+        await complete(worker, await worker.job(wait_seconds=20))
+    ended = await waiting
+    assert (ended.status, ended.counts.completed) == ("finished", 3)
+    assert seen[-1] == ended
+    results = tmp_path / "results"
+    results.mkdir()
+    saved = await call(batch.save, results)
+    assert [path.name for path in saved] == ["0001-in.mp4", "0002-other.mp4", "0003-in.mp4"]
+    assert {path.read_bytes() for path in saved} == {OUTPUT}
+    found = await call(callsheet.batch_of, batch.id)
+    prompts = [(await call(callsheet.job, job.id)).now.prompt for job in await call(found.jobs)]
+    assert ["dog" in prompt for prompt in prompts] == [False, False, True]
+    archive = await call(found.save_archive, tmp_path / "all.zip")
+    assert archive.stat().st_size > 3 * len(OUTPUT)
+    grid = await call(
+        callsheet.batch, effect["slug"], grid={"video": [clip], "strength": [1, 2]}, values={"prompt": "a"}
+    )
+    assert grid.now.items == 2
+    assert (await call(grid.cancel)).counts.canceled == 2
+    assert (await call(grid.retry)).counts.canceled == 2
+    with pytest.raises(InvalidRequest, match="has no such property"):
+        await call(callsheet.batch, effect["slug"], [{"file": clip, "colour": "red"}])
+
+
 async def test_a_job_is_found_again_watched_and_canceled(
     callsheet: AnyClient, kind: type[AnyClient], effect: dict[str, Any]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,27 @@ def test_a_job_can_be_submitted_without_waiting_and_watched_later(callsheet: Cal
     assert stages(first) == stages(second) == STAGES
     one, other = clip.with_name("first.mp4"), clip.with_name(fetched(second).name)
     assert one.read_bytes() == other.read_bytes()
+
+
+def test_several_files_are_one_batch_whose_results_are_in_one_directory(callsheet: Callsheet, tmp_path: Path) -> None:
+    for name in ("one.png", "two.png"):
+        make_image(tmp_path / name)
+    wrong = callsheet.run("submit", "glow", "one.png", "missing.png", "--watch")
+    assert (wrong.code, wrong.err) == (1, "callsheet: There is no file missing.png.\n")
+    done = callsheet.succeed("submit", "glow", "one.png", "two.png", "--set", "strength=1", "--watch", "-o", "glowing")
+    assert done.out.splitlines() == ["glowing/0001-one.png", "glowing/0002-two.png"]
+    assert "2 items: 2 completed." in done.err
+    with Image.open(tmp_path / "glowing" / "0002-two.png") as image:
+        image.verify()
+    [batch, *_] = json.loads(callsheet.succeed("batches", "list", "--json").out)
+    assert batch["counts"]["completed"] == 2
+    assert "is finished. 2 items: 2 completed." in callsheet.succeed("batches", "show", batch["id"]).out
+    archive = tmp_path / callsheet.succeed("batches", "download", batch["id"]).out.strip()
+    assert zipfile.ZipFile(archive).namelist() == ["0001 one.png", "0002 two.png"]
+    again = callsheet.succeed("batches", "watch", batch["id"], "-o", "glowing")
+    assert again.out == done.out
+    for verb in ("cancel", "retry"):
+        assert "2 completed" in callsheet.succeed("batches", verb, batch["id"]).out
 
 
 def flipping() -> dict[str, Any]:

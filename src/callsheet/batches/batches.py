@@ -41,6 +41,7 @@ class BatchRow(NamedTuple):
     title: str
     client_reference: str | None
     metadata: Mapping[str, str] | None
+    webhook_url: str | None
     idempotency_key: str | None
     cost: int
     items: int
@@ -125,6 +126,7 @@ class Batches:
                 batch_item=number,
                 client_reference=item.client_reference,
                 metadata=item.metadata,
+                webhook_url=request.webhook_url,
             )
             for number, (job, item) in enumerate(zip(prepared.jobs, items, strict=True), 1)
         ]
@@ -226,6 +228,7 @@ class Batches:
             request_fields=key.request_fields,
             client_reference=request.client_reference,
             metadata=request.metadata,
+            webhook_url=request.webhook_url,
             cost=prepared.cost,
             items=len(prepared.jobs),
         )

@@ -3,14 +3,14 @@
 
 -- part: batch_columns
 -- The fields of a BatchRow.
-id, effect_id, title, client_reference, metadata, idempotency_key, cost, items, active, completed, failed, canceled,
-expired, created_at, finished_at, request_hash, content_hash, request_fields
+id, effect_id, title, client_reference, metadata, webhook_url, idempotency_key, cost, items, active, completed,
+failed, canceled, expired, created_at, finished_at, request_hash, content_hash, request_fields
 
 -- name: insert_batch
 INSERT INTO batches (tenant_id, id, user_id, effect_id, title, idempotency_key, request_hash, content_hash,
-    request_fields, client_reference, metadata, cost, items, active)
+    request_fields, client_reference, metadata, webhook_url, cost, items, active)
 VALUES (:tenant_id, :id, :user_id, :effect_id, :title, :idempotency_key, :request_hash, :content_hash, :request_fields,
-    :client_reference, :metadata, :cost, :items, :items)
+    :client_reference, :metadata, :webhook_url, :cost, :items, :items)
 
 -- name: seconds_to_wait
 SELECT batch_wait(:tenant_id, :user_id, :most)

@@ -15,7 +15,7 @@ from callsheet.cli.accounts import tenant_weights as shares
 from callsheet.cli.catalog import effects, workflows
 from callsheet.cli.fleet import fleet, fleet_workflows, scaling, worker, worker_details
 from callsheet.cli.installation import database, doctor, installation_health, lightbox, secrets, serve, settings, up
-from callsheet.cli.jobs import jobs, pipelines, runs, submit
+from callsheet.cli.jobs import batches, jobs, pipelines, runs, submit
 from callsheet.cli.shared.command_tree import PROFILE, QUIET, VERBOSE, VERSION, CommandTree, warn_of_ignored
 from callsheet.cli.shared.console import WRONG_USAGE, complain, give_up, out, wants_json
 from callsheet.cli.shared.refusals import sentence_of
@@ -55,6 +55,7 @@ app.command("watch", rich_help_panel=WORK)(submit.watch)
 app.command("cancel", rich_help_panel=WORK)(jobs.cancel_job)
 jobs.jobs.command("export")(job_export.export_jobs)
 app.add_typer(jobs.jobs, name="jobs", rich_help_panel=WORK)
+app.add_typer(batches.batches, name="batches", rich_help_panel=WORK)
 app.add_typer(pipelines.pipelines, name="pipelines", rich_help_panel=WORK)
 app.add_typer(runs.runs, name="runs", rich_help_panel=WORK)
 app.command("doctor", rich_help_panel=ADMINISTER)(doctor.doctor)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
+from callsheet.client.batches import AsyncBatchHandle, BatchCalls, BatchHandle, BatchItemValue, Mode
 from callsheet.client.calls import Calls, Heard, Source, Value, url_and_key
 from callsheet.client.jobs import AsyncJobHandle, AsyncResultFile, JobHandle, ResultFile
 from callsheet.client.requests import Model
@@ -30,6 +31,7 @@ class Callsheet:
     def __init__(self, url: str | None = None, key: str | None = None, *, retry_seconds: float = RETRY_SECONDS):
         self.url, key = url_and_key(url, key)
         self._calls = Calls.of(self.url, Blocking(self.url, key), retry_seconds)
+        self._batches = BatchCalls(self._calls)
 
     def __enter__(self) -> Self:
         return self
@@ -130,6 +132,43 @@ class Callsheet:
         """A job that was submitted before."""
         return JobHandle(finished(self._calls.job(job_id)), self._calls)
 
+    def batch(
+        self,
+        effect: str,
+        items: Sequence[BatchItemValue] | None = None,
+        *,
+        grid: Mapping[str, Sequence[Value]] | None = None,
+        mode: Mode = "cartesian",
+        values: Mapping[str, Value] | None = None,
+        idempotency_key: str | None = None,
+        client_reference: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        webhook_url: str | None = None,
+        priority: int = 0,
+        on_upload: Counted | None = None,
+    ) -> BatchHandle:
+        """Submits up to 1,000 jobs of an effect together: all are accepted, or none.
+
+        `items` has a file or the values of each job: `[Path("a.mp4"), {"file": Path("b.mp4"), "strength": 1}]`.
+        Instead, `grid` has a list for each property: `{"file": paths, "strength": [0.5, 1]}` makes a job of each
+        combination, or with the mode `zipped` of the first values, the second values, and so on. `values` are the same
+        for all.
+        """
+        fields = {
+            "client_reference": client_reference,
+            "metadata": metadata,
+            "webhook_url": webhook_url,
+            "priority": priority,
+        }
+        submitted = finished(
+            self._batches.submit(effect, items, grid, mode, values or {}, idempotency_key, on_upload, **fields)
+        )
+        return BatchHandle(submitted, self._batches)
+
+    def batch_of(self, batch_id: str | UUID) -> BatchHandle:
+        """A batch that was submitted before."""
+        return BatchHandle(finished(self._batches.get(batch_id)), self._batches)
+
     def ask(
         self,
         model: type[Model],
@@ -158,6 +197,7 @@ class AsyncCallsheet:
     def __init__(self, url: str | None = None, key: str | None = None, *, retry_seconds: float = RETRY_SECONDS):
         self.url, key = url_and_key(url, key)
         self._calls = Calls.of(self.url, Looped(self.url, key), retry_seconds)
+        self._batches = BatchCalls(self._calls)
 
     async def __aenter__(self) -> Self:
         return self
@@ -248,6 +288,37 @@ class AsyncCallsheet:
     async def job(self, job_id: str | UUID) -> AsyncJobHandle:
         """A job that was submitted before."""
         return AsyncJobHandle(await self._calls.job(job_id), self._calls)
+
+    async def batch(
+        self,
+        effect: str,
+        items: Sequence[BatchItemValue] | None = None,
+        *,
+        grid: Mapping[str, Sequence[Value]] | None = None,
+        mode: Mode = "cartesian",
+        values: Mapping[str, Value] | None = None,
+        idempotency_key: str | None = None,
+        client_reference: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        webhook_url: str | None = None,
+        priority: int = 0,
+        on_upload: Counted | None = None,
+    ) -> AsyncBatchHandle:
+        """Like `Callsheet.batch`."""
+        fields = {
+            "client_reference": client_reference,
+            "metadata": metadata,
+            "webhook_url": webhook_url,
+            "priority": priority,
+        }
+        submitted = await self._batches.submit(
+            effect, items, grid, mode, values or {}, idempotency_key, on_upload, **fields
+        )
+        return AsyncBatchHandle(submitted, self._batches)
+
+    async def batch_of(self, batch_id: str | UUID) -> AsyncBatchHandle:
+        """A batch that was submitted before."""
+        return AsyncBatchHandle(await self._batches.get(batch_id), self._batches)
 
     async def ask(
         self,

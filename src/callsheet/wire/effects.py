@@ -31,7 +31,7 @@ from callsheet.wire.catalog import (
     Values,
 )
 from callsheet.wire.forms import Provider, Slug, WorkflowSlug
-from callsheet.wire.jobs import JobRequest
+from callsheet.wire.jobs import JobRequest, JobWebhookUrl
 from callsheet.wire.media import MediaPreviews
 
 MAX_FORMULA_LENGTH = 1000
@@ -275,6 +275,12 @@ class SubmitBatch(KeyedRequest):
     priority: UserPriority = 0
     client_reference: Line | None = Field(None, description=BATCH_REFERENCE.format("the batch"))
     metadata: Metadata | None = Field(None, description=METADATA)
+    webhook_url: JobWebhookUrl | None = Field(
+        None,
+        description="Where the events of this batch and its jobs are sent. It starts with the URL of a webhook "
+        "endpoint of yours with the scope `job`, which has the secret that signs them and says which events.",
+        examples=["https://shop.example.com/callsheet/orders/1001"],
+    )
 
 
 class BatchCounts(ResponseModel):
@@ -296,6 +302,7 @@ class Batch(ResponseModel):
     title: str = Field(description="Name of the effect when the batch was submitted.")
     client_reference: str | None = Field(None, description="What its client calls the batch.")
     metadata: dict[str, str] | None = Field(None, description="Texts of its client, by key.")
+    webhook_url: str | None = Field(None, description="Where its events are sent, beside your other endpoints.")
     idempotency_key: str | None = Field(None, description="The idempotency key of the request that created the batch.")
     cost: int = Field(description="Tokens that were held for all items when the batch was submitted.")
     items: int = Field(description="Number of items. Their jobs are in GET /api/ai-jobs?batch_id=….")

@@ -52,6 +52,7 @@ async def submit_batch(
             request_fields=None,
             client_reference=None,
             metadata=None,
+            webhook_url=changes.get("webhook_url"),
             cost=sum(job.cost for job in jobs),
             items=number,
         )

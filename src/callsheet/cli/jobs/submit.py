@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 
 URL = typer.Option(None, "--url", help="URL of the control plane (client.url).")
-OUTPUT = typer.Option(None, "--output", "-o", help="File or directory for the result. Default: beside the input file.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 CLIENT_REFERENCE = typer.Option(
     None,
@@ -27,25 +26,41 @@ METADATA = typer.Option(
 
 def submit(
     effect: str = typer.Argument(help="Short name of the effect."),
-    file: Path | None = typer.Argument(None, help="Video or image to apply the effect to, if the effect takes one."),
+    files: list[Path] | None = typer.Argument(
+        None,
+        metavar="[FILE]...",
+        help="Video or image to apply the effect to, if the effect takes one. Several files are one batch.",
+    ),
     values: list[str] = typer.Option(
         [], "--set", help="Set a property of the effect: KEY=VALUE. For a file, VALUE is its path."
     ),
     watch_it: bool = typer.Option(
         False, "--watch", help="Wait for the job, show its progress and download the result."
     ),
-    output: Path | None = OUTPUT,
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        help="File or directory for the result. Default: beside the input file; for several files, the directory "
+        "batch-….",
+    ),
     client_reference: str | None = CLIENT_REFERENCE,
     metadata: list[str] = METADATA,
     webhook_url: str | None = WEBHOOK_URL,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Apply an effect to a video or image."""
+    """Apply an effect to a video or image, or to many of them at once."""
     from callsheet.cli.shared.sending import client_of, submit_file
     from callsheet.cli.shared.values import read_labels
 
     labels = read_labels(client_reference, metadata, webhook_url)
+    if files and len(files) > 1:
+        from callsheet.cli.shared.sending_batches import submit_files
+
+        asyncio.run(submit_files(client_of(url), effect, files, values, watch_it, output, as_json, labels))
+        return
+    file = files[0] if files else None
     asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json, labels))
 
 

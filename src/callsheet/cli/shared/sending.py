@@ -59,7 +59,7 @@ async def submit_file(
         check_input(effect, file)
         beside = file.with_name(f"{shortened(file.stem)}-{slug}") if file is not None else Path(slug)
         place = _place(output, beside, watch_it)
-        await _require_tokens(client, effect)
+        await require_tokens(client, effect)
         job = await send(client, effect, file, given, labels)
         if place is not None:
             await _finish(client, job, *place, as_json)
@@ -191,10 +191,11 @@ def check_input(effect: Effect, file: Path | None) -> None:
         raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {counted(max_bytes, 'byte')}.")
 
 
-async def _require_tokens(client: CommandClient, effect: Effect) -> None:
-    balance = (await client.wallet()).balance
-    if balance < effect.credits_cost:
-        raise OperatorError(f"{effect.slug} costs {counted(effect.credits_cost, 'token')}, and you have {balance}.")
+async def require_tokens(client: CommandClient, effect: Effect, jobs: int = 1) -> None:
+    balance, cost = (await client.wallet()).balance, jobs * effect.credits_cost
+    if balance < cost:
+        what = effect.slug if jobs == 1 else f"{effect.slug} for {counted(jobs, 'file')}"
+        raise OperatorError(f"{what} costs {counted(cost, 'token')}, and you have {balance}.")
 
 
 async def send(

@@ -16,7 +16,7 @@ from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.submit.active_limits import ActiveLimits, CountedAs
 from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, attempts_and_lease, entry_of_new_job
-from callsheet.jobs.submit.submission import SQL, STORAGE_QUOTAS, NumberedJob
+from callsheet.jobs.submit.submission import SQL, STORAGE_QUOTAS, UNKNOWN_WEBHOOK, NumberedJob
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
@@ -39,6 +39,7 @@ class BatchCheck(NamedTuple):
     active: int
     has_files: bool
     has_room: bool
+    has_webhook: bool
 
 
 class BatchJobRow(NamedTuple):
@@ -99,6 +100,7 @@ class BatchSubmission:
             user_id=owner.user_id,
             counted_as=CountedAs.BATCHES.value,
             file_ids=list({file_id for job in jobs for file_id in job.input_file_ids}),
+            webhook_url=jobs[0].webhook_url,
             **limits,
         )
         assert found is not None
@@ -109,6 +111,8 @@ class BatchSubmission:
             raise InvalidRequest.field(
                 "items", "A file of this batch was deleted while the batch was submitted. Send the request again."
             )
+        if not found.has_webhook:
+            raise InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
         cost = sum(job.cost for job in jobs)
         if found.balance < cost:
             raise InsufficientTokens(cost, found.balance, "batch")

@@ -113,7 +113,8 @@ WHERE {runs_reservation} AND {runs_filled_slot} AND {runs_delivery}
 SELECT wallet_lock(:tenant_id, :user_id) AS balance, active_jobs_as(:tenant_id, :user_id, :counted_as) AS active,
     files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[]) AS has_files,
     storage_has_room(:tenant_id, :user_id, :user_storage_bytes::bigint, :user_storage_files::bigint,
-        :tenant_storage_bytes::bigint, :tenant_storage_files::bigint, :user_database_bytes::bigint) AS has_room
+        :tenant_storage_bytes::bigint, :tenant_storage_files::bigint, :user_database_bytes::bigint) AS has_room,
+    :webhook_url::text IS NULL OR webhook_endpoint_of(:tenant_id, :user_id, :webhook_url) IS NOT NULL AS has_webhook
 
 -- name: submit_batch
 -- Writes jobs of one batch that the caller has checked, in the order of their items, with tokens, events and outbox.

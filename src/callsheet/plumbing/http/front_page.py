@@ -29,6 +29,7 @@ HOW_TO_PAGES = (
     ("Watch a job", "watch-a-job.md"),
     ("Use the Python client", "use-the-python-client.md"),
     ("Use the TypeScript client", "use-the-typescript-client.md"),
+    ("Apply an effect to many files", "submit-batches.md"),
     ("Receive webhooks", "receive-webhooks.md"),
     ("Run tasks", "run-tasks.md"),
     ("Run a pipeline", "run-a-pipeline.md"),

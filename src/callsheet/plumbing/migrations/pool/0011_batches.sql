@@ -12,6 +12,7 @@ CREATE TABLE batches (
     request_fields    jsonb,
     client_reference  text,
     metadata          jsonb,
+    webhook_url       text,
     cost              bigint NOT NULL,
     items             integer NOT NULL,
     active            integer NOT NULL,
@@ -30,6 +31,7 @@ CREATE TABLE batches (
     CONSTRAINT client_reference_is_a_line CHECK (client_reference ~ '^[^\x01-\x1f\x7f]{1,200}$'),
     CONSTRAINT metadata_is_a_small_object CHECK (
         jsonb_typeof(metadata) = 'object' AND octet_length(metadata::text) <= 8192),
+    CONSTRAINT webhook_url_is_short CHECK (length(webhook_url) BETWEEN 1 AND 2000),
     CONSTRAINT cost_is_not_negative CHECK (cost >= 0),
     CONSTRAINT it_has_items CHECK (items BETWEEN 1 AND 1000),
     CONSTRAINT numbers_are_not_negative CHECK (least(active, completed, failed, canceled, expired) >= 0),
@@ -46,6 +48,8 @@ COMMENT ON COLUMN batches.request_fields IS
     'A short hash of each field of that request, to say which fields of another request differ.';
 COMMENT ON COLUMN batches.client_reference IS 'What the client calls the batch.';
 COMMENT ON COLUMN batches.metadata IS 'Texts of the client, by key.';
+COMMENT ON COLUMN batches.webhook_url IS
+    'Where events of the batch and its jobs are sent; an endpoint of its user has its start.';
 COMMENT ON COLUMN batches.cost IS 'Tokens of the first charge cycle of all items.';
 COMMENT ON COLUMN batches.active IS
     'Items whose job is active. The next four columns count the items by the end of their job. Each change of a job '
@@ -102,7 +106,7 @@ BEGIN
             'client_reference', NEW.client_reference, 'metadata', NEW.metadata, 'cost', NEW.cost, 'items', NEW.items,
             'counts', jsonb_build_object('active', NEW.active, 'completed', NEW.completed, 'failed', NEW.failed,
                 'canceled', NEW.canceled, 'expired', NEW.expired),
-            'created_at', NEW.created_at, 'finished_at', NEW.finished_at));
+            'created_at', NEW.created_at, 'finished_at', NEW.finished_at), NEW.webhook_url);
     RETURN NULL;
 END $$;
 CREATE TRIGGER batch_has_finished AFTER UPDATE ON batches
