@@ -6,6 +6,7 @@ export const keys = {
   holds: ["wallet", "holds"] as const,
   effects: () => ["effects", "list"] as const,
   effect: (slug: string) => ["effects", "one", slug] as const,
+  quote: (request: string) => ["quotes", request] as const,
   allJobs: ["jobs"] as const,
   jobLists: ["jobs", "list"] as const,
   jobs: (filters: Record<string, unknown> = {}) => ["jobs", "list", filters] as const,

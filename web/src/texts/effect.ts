@@ -6,6 +6,8 @@ export const effectPageTexts = {
   uploading: "Uploading…",
   submitting: "Submitting…",
   price: "Price",
+  formula: "Calculated as",
+  measuring: "Measuring the file…",
   wait: "Expected",
   balance: "You have",
   free: "Free",

@@ -11,6 +11,7 @@ export const effectTexts = {
   fromText: (made: string) => (made === "File" ? "From text" : `Text to ${made.toLowerCase()}`),
   fromTo: (taken: string, made: string) => `${taken} to ${made.toLowerCase()}`,
   free: "Free",
+  from: (price: string) => `From ${price}`,
   readyIn: (time: string) => `Ready in about ${time}`,
   readyToStart: "Ready to start",
   noWorker: "No worker online",

@@ -18,6 +18,7 @@ import type { Earlier } from "./earlier";
 import { Summary } from "./Summary";
 import { snippetsOf } from "./snippets";
 import { useGenerate } from "./useGenerate";
+import { useQuote } from "./useQuote";
 
 const CodeDialog = lazy(() => import("./CodeDialog"));
 
@@ -51,6 +52,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
   const limits = useQuery(uploadLimitsQuery).data;
   const generate = useGenerate(effect);
   const values = mergedValues(effect.properties, draft.values ?? {});
+  const price = useQuote(effect, draft.input, values);
   const refused = generate.error instanceof ApiError ? generate.error : null;
   const problems = { ...(isChecked ? problemsOf(effect.properties, values) : {}), ...refusedFields(effect, refused) };
   const inputProblem =
@@ -160,6 +162,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
       )}
       <Summary
         effect={effect}
+        price={price}
         balance={wallet.data?.balance ?? null}
         refused={refused}
         isUploading={isWaiting}

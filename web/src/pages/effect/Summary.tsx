@@ -4,10 +4,13 @@ import type { ApiError } from "@/api/problems";
 import type { Effect } from "@/api/types";
 import { Button, formatTokens } from "@/design";
 import { waitLine } from "@/parts/effects";
+import { priceText } from "@/parts/price";
 import { effectPageTexts } from "@/texts/effect";
+import type { LivePrice } from "./useQuote";
 
 interface Props {
   effect: Effect;
+  price: LivePrice;
   /** null while it is unknown. */
   balance: number | null;
   refused: ApiError | null;
@@ -16,18 +19,27 @@ interface Props {
 }
 
 /** Cost, expected time and the button that submits. */
-export function Summary({ effect, balance, refused, isUploading, isSubmitting }: Props) {
-  const cost = effect.credits_cost;
+export function Summary({ effect, price, balance, refused, isUploading, isSubmitting }: Props) {
+  const { cost } = price;
   const known =
     refused?.code === "insufficient_tokens" && typeof refused.problem.balance === "number"
       ? refused.problem.balance
       : balance;
-  const missing = known === null ? 0 : Math.max(0, cost - known);
+  const missing = known === null ? 0 : Math.max(0, (cost ?? effect.credits_cost) - known);
   const wait = waitLine(effect);
   return (
     <>
       <dl className="grid gap-1 text-s">
-        <Row name={effectPageTexts.price}>{cost === 0 ? effectPageTexts.free : formatTokens(cost)}</Row>
+        <Row name={effectPageTexts.price}>
+          <span aria-live="polite" className={price.isOld ? "opacity-50" : undefined}>
+            {priceLine(effect, price)}
+          </span>
+        </Row>
+        {effect.price_formula && (
+          <Row name={effectPageTexts.formula}>
+            <code className="text-xs break-words text-muted">{effect.price_formula}</code>
+          </Row>
+        )}
         <Row name={effectPageTexts.wait}>{wait.sentence ?? wait.text}</Row>
         <Row name={effectPageTexts.balance}>{known === null ? "…" : formatTokens(known)}</Row>
       </dl>
@@ -47,7 +59,7 @@ export function Summary({ effect, balance, refused, isUploading, isSubmitting }:
           look="go"
           size="l"
           className="w-full"
-          busy={isUploading || isSubmitting}
+          busy={isUploading || isSubmitting || price.isMeasuring}
           disabled={!effect.is_available || missing > 0}
           aria-describedby={missing > 0 ? "missing-tokens" : undefined}
           icon={<Sparkles size={18} aria-hidden />}
@@ -56,14 +68,22 @@ export function Summary({ effect, balance, refused, isUploading, isSubmitting }:
             ? effectPageTexts.uploading
             : isSubmitting
               ? effectPageTexts.submitting
-              : effectPageTexts.generate}
-          {!isUploading && !isSubmitting && cost > 0 && (
+              : price.isMeasuring
+                ? effectPageTexts.measuring
+                : effectPageTexts.generate}
+          {!isUploading && !isSubmitting && !price.isMeasuring && cost !== null && cost > 0 && (
             <span className="num text-s font-normal">{formatTokens(cost)}</span>
           )}
         </Button>
       </div>
     </>
   );
+}
+
+function priceLine(effect: Effect, { cost, isMeasuring }: LivePrice): string {
+  if (isMeasuring) return effectPageTexts.measuring;
+  if (cost === null) return priceText(effect);
+  return cost === 0 ? effectPageTexts.free : formatTokens(cost);
 }
 
 function Row({ name, children }: { name: string; children: ReactNode }) {

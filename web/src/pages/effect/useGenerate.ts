@@ -2,6 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
+import { ApiError } from "@/api/problems";
 import type { Effect } from "@/api/types";
 import { type FormValues, payloadOf } from "@/parts/form/values";
 import type { FileValue } from "@/parts/UploadField";
@@ -10,6 +11,21 @@ import { useSubmission } from "@/parts/useSubmission";
 interface GenerateRequest {
   input: FileValue | null;
   values: FormValues;
+}
+
+const MAX_ATTEMPTS = 15;
+
+/** A price may depend on a file that was uploaded a moment ago. The server says when it should be measured. */
+async function onceMeasured<Result>(send: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await send();
+    } catch (error) {
+      const isEarly = error instanceof ApiError && error.code === "file_not_measured";
+      if (!isEarly || attempt === MAX_ATTEMPTS) throw error;
+      await new Promise((wake) => setTimeout(wake, (error.retryAfter ?? 2) * 1000));
+    }
+  }
 }
 
 /** Submits one job and opens its page. */
@@ -23,7 +39,7 @@ export function useGenerate(effect: Effect) {
         input_file_id: request.input?.id,
         input_payload: payloadOf(effect.properties, request.values),
       };
-      return data(api.POST("/api/ai-jobs", { body: { ...body, idempotency_key: key.of(body) } }));
+      return onceMeasured(() => data(api.POST("/api/ai-jobs", { body: { ...body, idempotency_key: key.of(body) } })));
     },
     changes: [keys.wallet, keys.activeJobs, keys.jobLists],
     onSuccess: (job) => {

@@ -1,10 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import type { Effect } from "@/api/types";
-import { formatTokens } from "@/design/Tokens";
 import { kindName } from "@/parts/effects";
 import { CardPreview, usePreviewCard } from "@/parts/PreviewCard";
+import { priceText } from "@/parts/price";
 import { WaitText } from "@/parts/WaitText";
-import { effectTexts } from "@/texts/effects";
 
 interface Props {
   effect: Effect;
@@ -31,9 +30,7 @@ export function EffectCard({ effect, isFirst }: Props) {
         <h2 className="max-w-full truncate text-m group-hover:text-accent max-sm:line-clamp-2 max-sm:whitespace-normal">
           {effect.name}
         </h2>
-        <span className="num shrink-0 text-s text-muted">
-          {effect.credits_cost === 0 ? effectTexts.free : formatTokens(effect.credits_cost)}
-        </span>
+        <span className="num shrink-0 text-s text-muted">{priceText(effect)}</span>
       </div>
       <WaitText effect={effect} className="px-0.5" />
     </Link>

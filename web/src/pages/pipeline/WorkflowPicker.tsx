@@ -1,5 +1,6 @@
-import { Field, formatTokens, Select } from "@/design";
+import { Field, Select } from "@/design";
 import type { Actor } from "@/parts/actors";
+import { priceText } from "@/parts/price";
 import { editorTexts } from "@/texts/pipelines";
 import { isActor, type StepDraft, type StepWorkflow, workflowOf } from "./draft";
 
@@ -50,9 +51,5 @@ export function WorkflowPicker({ step, workflows, actors, error, onWorkflow, onA
 }
 
 function workflowLabel(workflow: StepWorkflow): string {
-  return [
-    workflow.name,
-    formatTokens(workflow.credits_cost),
-    ...(workflow.needs_image ? [editorTexts.needsImage] : []),
-  ].join(" · ");
+  return [workflow.name, priceText(workflow), ...(workflow.needs_image ? [editorTexts.needsImage] : [])].join(" · ");
 }

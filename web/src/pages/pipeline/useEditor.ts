@@ -3,6 +3,7 @@ import { useState } from "react";
 import { keys } from "@/api/keys";
 import { ApiError } from "@/api/problems";
 import { notifyDone, notifyError } from "@/parts/notify";
+import { useDebounced } from "@/parts/useDebounced";
 import { useDraft } from "@/parts/useDraft";
 import { editorTexts, runPanelTexts } from "@/texts/pipelines";
 import {
@@ -17,7 +18,6 @@ import {
 } from "./draft";
 import { type Pipeline, previewQuery } from "./queries";
 import { NO_INPUTS, previewOf, type RunInputs, runOf } from "./run-inputs";
-import { useDebounced } from "./useDebounced";
 import { useSavePipeline, useStartRun } from "./usePipelineActions";
 import { PROMPT, union, variablesOf } from "./variables";
 

@@ -6,10 +6,11 @@ interface Props {
   value: number | ExactNumber | null;
   onChange: (value: number | ExactNumber | null) => void;
   label?: string;
+  disabled?: boolean;
 }
 
 /** A number of any size. It keeps a text such as "-" or "0." until it becomes a number. */
-export function NumberInput({ value, onChange, label }: Props) {
+export function NumberInput({ value, onChange, label, disabled }: Props) {
   const shown = value === null ? "" : String(value);
   const [typed, setTyped] = useState(shown);
   useEffect(() => setTyped((now) => (String(read(now) ?? "") === shown ? now : shown)), [shown]);
@@ -19,6 +20,7 @@ export function NumberInput({ value, onChange, label }: Props) {
       autoComplete="off"
       className="num"
       aria-label={label}
+      disabled={disabled}
       value={typed}
       onChange={(event) => {
         const next = event.target.value;

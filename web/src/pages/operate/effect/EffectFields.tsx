@@ -3,10 +3,10 @@ import { Link } from "@tanstack/react-router";
 import { useId } from "react";
 import { Field, Textarea } from "@/design";
 import { FormField } from "@/parts/form/FormField";
-import { NumberInput } from "@/parts/workflow/NumberInput";
 import { effectRecordsQuery } from "@/parts/workflow/queries";
 import { WorkflowSelect } from "@/parts/workflow/WorkflowSelect";
 import { catalogEffectsTexts as texts } from "@/texts/catalog-effects";
+import { FormulaField, PriceField } from "./PriceFields";
 import type { EffectEditing } from "./useEffectDraft";
 
 export function EffectFields({ editing, mayChange }: { editing: EffectEditing; mayChange: boolean }) {
@@ -58,9 +58,8 @@ export function EffectFields({ editing, mayChange }: { editing: EffectEditing; m
         >
           <WorkflowSelect value={values.workflow} disabled={!mayChange} onChange={(workflow) => set({ workflow })} />
         </Field>
-        <Field label={texts.price} hint={texts.priceHint} error={reasonOf("credits_cost")}>
-          <NumberInput value={values.credits_cost} onChange={(value) => set({ credits_cost: Number(value ?? 0) })} />
-        </Field>
+        <PriceField editing={editing} />
+        <FormulaField editing={editing} />
         <FormField {...text} name="provider" label={texts.provider} spellCheck={false} />
         <FormField {...text} name="stage" label={texts.stage} spellCheck={false} />
       </div>

@@ -10,11 +10,11 @@ import { type EffectChange, useChangeEffect } from "./useEffectActions";
 export function useEffectDraft(effect: EffectRecord) {
   const client = useQueryClient();
   const save = useChangeEffect(effect, (saved) => texts.saved(saved.name));
-  const { name, description, category, workflow, credits_cost, provider, stage, overrides } = effect;
+  const { name, description, category, workflow, credits_cost, price_formula, provider, stage, overrides } = effect;
   const form = useForm({
-    saved: { name, description, category, workflow, credits_cost, provider, stage, overrides },
+    saved: { name, description, category, workflow, credits_cost, price_formula, provider, stage, overrides },
     save,
-    body: (_, changes) => changes as EffectChange,
+    body: (values, changes) => pricedChange(values, changes as EffectChange),
   });
   useLeaveQuestion(form.isChanged);
   return {
@@ -25,6 +25,15 @@ export function useEffectDraft(effect: EffectRecord) {
       save.reset();
     },
   };
+}
+
+/** An effect has a price or a formula. The server calculates the lowest price of a formula. */
+function pricedChange(
+  { price_formula, credits_cost }: Pick<EffectRecord, "price_formula" | "credits_cost">,
+  { credits_cost: changed, ...others }: EffectChange,
+): EffectChange {
+  const isNeeded = changed != null || others.price_formula != null;
+  return isNeeded && !price_formula?.trim() ? { ...others, credits_cost } : others;
 }
 
 export type EffectEditing = ReturnType<typeof useEffectDraft>;
