@@ -95,6 +95,7 @@ class Access(Enum):
     SIGNATURE = "who has a signed URL"
     PROVIDER = "who signs as the provider that was called; for others it is not there"
     SERVICE = "service keys with the scope credit, for users of their tenant"
+    TENANT_SERVER = "service keys that act for no user, for their tenant"
 
 
 ANYBODY, ACCOUNT, SESSION = Access.ANYBODY, Access.ACCOUNT, Access.SESSION
@@ -103,7 +104,7 @@ OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN = Access.OPERATOR, Access.SEEN, Access.
 TENANT_NEW, TENANT_MANAGED = Access.TENANT_NEW, Access.TENANT_MANAGED
 ADMINISTRATION = {OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN, TENANT_NEW, TENANT_MANAGED}
 FLEET, WORKER, HOLDER, SIGNATURE = Access.FLEET, Access.WORKER, Access.HOLDER, Access.SIGNATURE
-PROVIDER, SERVICE = Access.PROVIDER, Access.SERVICE
+PROVIDER, SERVICE, TENANT_SERVER = Access.PROVIDER, Access.SERVICE, Access.TENANT_SERVER
 
 TABLE: dict[Access, str] = {
     ANYBODY: """
@@ -270,6 +271,10 @@ TABLE: dict[Access, str] = {
     SERVICE: """
         POST /api/wallet/credits
         POST /api/wallet/debits
+    """,
+    TENANT_SERVER: """
+        GET /api/tenant/jobs
+        GET /api/tenant/jobs/stream
     """,
     TENANT_LIST: """
         GET /api/admin/tenants
@@ -557,7 +562,7 @@ def refusal(access: Access, caller: str, operation: str) -> int | None:
         return 404 if access is HOLDER and caller == "other worker" else None
     if caller not in USERS:
         return 401
-    if access is SERVICE:
+    if access in (SERVICE, TENANT_SERVER):
         return 403
     if access is SESSION:
         return None if caller.endswith("session") else 403
@@ -577,6 +582,8 @@ def _refusal_of_service_key(access: Access, caller: str, operation: str) -> int 
         return 403
     if access is SERVICE:
         return {"service key": None, "service read key": 403}.get(caller, 422)
+    if access is TENANT_SERVER:
+        return None if caller == "service key for no user" else 422
     if access is ACCOUNT:
         return 422 if caller == "service key for no user" and "stream-tokens" in operation else None
     if caller == "service read key" and not operation.startswith("GET"):

@@ -256,6 +256,8 @@ def _caller(address: str) -> str:
         return "owner's session"
     if address in ("POST /api/wallet/credits", "POST /api/wallet/debits"):
         return "service key"
+    if "/api/tenant/" in address:
+        return "service key for no user"
     if "/api/worker/register" in address:
         return "fleet secret"
     if "/api/worker/" in address:

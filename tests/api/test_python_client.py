@@ -15,6 +15,7 @@ import pytest
 from callsheet.app.control_plane import ControlPlane
 from callsheet.client import AsyncCallsheet, AsyncJobHandle, Callsheet, JobHandle, JobNotCompleted, NotEnded
 from callsheet.client.errors import (
+    ClientError,
     IdempotencyKeyReused,
     InsufficientTokens,
     InvalidRequest,
@@ -24,6 +25,7 @@ from callsheet.client.errors import (
     UnusableFile,
 )
 from callsheet.wire.jobs import JobEvent, JobProgress
+from callsheet.wire.service_keys import CreateServiceKey, ServiceScope
 from tests.support.database.installation import changed
 from tests.support.http.accounts import People, Person
 from tests.support.http.catalog_api import MP4, PNG, CatalogApi
@@ -223,6 +225,22 @@ async def test_what_cannot_be_sent_is_refused_before_it_is_uploaded(
             await call(callsheet.submit, effect["slug"], video=clip.parent / wrong, prompt="a cat")
     me = (await client.get("/api/me", headers=ann.headers)).json()
     assert me["storage"]["user"]["files"] == 0
+
+
+async def test_a_server_acts_for_a_user_of_its_tenant(
+    kind: type[AnyClient], plane: ControlPlane, client: httpx.AsyncClient, ann: Person, effect: dict[str, Any]
+) -> None:
+    wanted = CreateServiceKey(name="shop", scopes=list(ServiceScope))
+    key = await plane.rooms.identity.service_keys.create(ann.tenant.id, wanted, "operator", may_credit=True)
+    callsheet = kind(plane.settings.public_url, key.key, on_behalf_of=f"email:{ann.user.email}")
+    file = await call(callsheet.upload, MP4, "in.mp4")
+    job = await call(callsheet.submit, effect["slug"], file=file, prompt="a cat")
+    assert (await call(callsheet.wallet)).held == COST
+    await call(callsheet.close)
+    listed = (await client.get("/api/ai-jobs", headers=ann.headers)).json()["items"]
+    assert [each["id"] for each in listed] == [str(job.id)]
+    with pytest.raises(ClientError, match="printable ASCII"):
+        kind(plane.settings.public_url, key.key, on_behalf_of="external:\u20ac")
 
 
 async def test_g5_a_submit_whose_response_was_lost_is_charged_once(

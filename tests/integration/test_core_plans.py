@@ -299,6 +299,28 @@ def cases(rows: int) -> Mapping[str, Case]:
         "list_jobs, far back": pool_case(
             "list_jobs", {"jobs_of_user"}, 100, **user, **anything, before=job_id(500), limit=20
         ),
+        "list_changed_jobs": pool_case(
+            "list_changed_jobs",
+            {"events_of_tenant", "ai_jobs_pkey"},
+            200,
+            tenant_id=TENANT,
+            after_at=now - timedelta(days=400),
+            after_job=job_id(0),
+            after_seq=0,
+            until=now + timedelta(days=1),
+            limit=20,
+        ),
+        "events_of_tenant": pool_case(
+            "events_of_tenant",
+            {"events_of_tenant", "ai_jobs_pkey"},
+            200,
+            tenant_id=TENANT,
+            after_at=now - timedelta(days=400),
+            after_job=job_id(0),
+            after_seq=0,
+            until=now + timedelta(days=1),
+            limit=20,
+        ),
         "list_jobs_of_reference": pool_case(
             "list_jobs_of_reference",
             {"jobs_of_client_reference"},

@@ -24,13 +24,21 @@ RETRY_SECONDS = 60.0
 class Callsheet:
     """A client of one user.
 
-    `url` and `key` default to CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `retry_seconds`: for how long a
-    request is sent again if the control plane cannot be reached or asks to wait.
+    `url` and `key` default to CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `on_behalf_of`: the user that a
+    service key acts for, for example `external:4711`. `retry_seconds`: for how long a request is sent again if the
+    control plane cannot be reached or asks to wait.
     """
 
-    def __init__(self, url: str | None = None, key: str | None = None, *, retry_seconds: float = RETRY_SECONDS):
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        on_behalf_of: str | None = None,
+        retry_seconds: float = RETRY_SECONDS,
+    ):
         self.url, key = url_and_key(url, key)
-        self._calls = Calls.of(self.url, Blocking(self.url, key), retry_seconds)
+        self._calls = Calls.of(self.url, Blocking(self.url, key, on_behalf_of), retry_seconds)
         self._batches = BatchCalls(self._calls)
 
     def __enter__(self) -> Self:
@@ -194,9 +202,16 @@ class Callsheet:
 class AsyncCallsheet:
     """`Callsheet` for programs with an event loop. Instead of `timeout`, use asyncio.timeout."""
 
-    def __init__(self, url: str | None = None, key: str | None = None, *, retry_seconds: float = RETRY_SECONDS):
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        on_behalf_of: str | None = None,
+        retry_seconds: float = RETRY_SECONDS,
+    ):
         self.url, key = url_and_key(url, key)
-        self._calls = Calls.of(self.url, Looped(self.url, key), retry_seconds)
+        self._calls = Calls.of(self.url, Looped(self.url, key, on_behalf_of), retry_seconds)
         self._batches = BatchCalls(self._calls)
 
     async def __aenter__(self) -> Self:

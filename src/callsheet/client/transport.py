@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import httpx
 
+from callsheet.client.errors import ClientError
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.http.redirects import refuse_unsafe_redirect, refuse_unsafe_redirect_now
 
@@ -56,16 +57,20 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-def _options(key: str | None) -> dict[str, Any]:
+def _options(key: str | None, on_behalf_of: str | None = None) -> dict[str, Any]:
     headers = {"user-agent": "callsheet", **({"authorization": f"Bearer {key}"} if key else {})}
+    if on_behalf_of is not None:
+        if not on_behalf_of.isascii() or not on_behalf_of.isprintable():
+            raise ClientError("on_behalf_of can have printable ASCII characters only. Name the user by its id.")
+        headers["callsheet-on-behalf-of"] = on_behalf_of
     return {"headers": headers, "timeout": SECONDS, "trust_env": False, "verify": certificates()}
 
 
 class Blocking:
     """Waits in the calling thread."""
 
-    def __init__(self, url: str, key: str | None):
-        self.api = httpx.Client(base_url=url, **_options(key))
+    def __init__(self, url: str, key: str | None, on_behalf_of: str | None = None):
+        self.api = httpx.Client(base_url=url, **_options(key, on_behalf_of))
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [refuse_unsafe_redirect_now]}
         self.storage = httpx.Client(follow_redirects=True, event_hooks=hooks, **_options(None))
 
@@ -108,8 +113,8 @@ class Blocking:
 class Looped:
     """Waits in the event loop."""
 
-    def __init__(self, url: str, key: str | None):
-        self.api = httpx.AsyncClient(base_url=url, **_options(key))
+    def __init__(self, url: str, key: str | None, on_behalf_of: str | None = None):
+        self.api = httpx.AsyncClient(base_url=url, **_options(key, on_behalf_of))
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [refuse_unsafe_redirect]}
         self.storage = httpx.AsyncClient(follow_redirects=True, event_hooks=hooks, **_options(None))
 

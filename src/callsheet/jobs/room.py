@@ -37,6 +37,8 @@ from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import JobReader
 from callsheet.jobs.stream.feeds import Feeds
 from callsheet.jobs.stream.streams import Streams, stream_router, stream_token_router
+from callsheet.jobs.stream.tenant import TenantJobs
+from callsheet.jobs.stream.tenant_routes import tenant_job_router
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
 from callsheet.jobs.submit.batch_submission import BatchSubmission
 from callsheet.jobs.submit.submission import Submission
@@ -193,6 +195,9 @@ def jobs_routers(databases: Databases, jobs: JobsRoom, api: JobsApi, identity: I
         # The stream router comes before the router of jobs, which would read `stream` as a job id.
         stream_router(api.streams, api.reader, authentication),
         stream_token_router(api.reader, authentication),
+        tenant_job_router(
+            TenantJobs(databases, jobs.feeds, identity.accounts, api.presenter), api.streams, authentication
+        ),
         job_router(jobs, api.reader, api.presenter, authentication),
         tenant_weight_router(jobs.dispatch.tenant_weights, authentication),
         ready_job_router(jobs, api.presenter, identity.accounts, identity.audit, authentication),

@@ -100,6 +100,16 @@ class Authentication:
         require(principal, Permission.READ_OWN if request.method in SAFE_METHODS else Permission.WRITE_OWN)
         return self.of_a_user(principal)
 
+    async def tenant_server(self, request: Request, credentials: BearerKey, session: SessionCookie) -> Principal:
+        """A service key that acts for no user, and sees all jobs of its tenant."""
+        principal = await self.caller(request, credentials, session)
+        if principal.service_scopes is None:
+            raise Forbidden("Only a service key of a tenant may do this.")
+        require(principal, Permission.READ_OWN)
+        if not principal.is_tenant:
+            raise InvalidRequest.field(HEADER, "This route is about all users of the tenant. Leave the header out.")
+        return principal
+
     @staticmethod
     def of_a_user(principal: Principal) -> Principal:
         """The principal, unless it is a service key that acts for no user."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from callsheet.identity.access.passwords import Passwords
@@ -29,6 +31,11 @@ SPECIAL = re.compile(r"[\\%_]")
 class UserIds:
     tenant_id: UUID
     user_id: UUID
+
+
+class ExternalUser(NamedTuple):
+    id: UUID
+    external_id: str
 
 
 def containing(search: str) -> str | None:
@@ -134,6 +141,14 @@ class Accounts:
         async with self._databases.central.connection() as connection:
             tenant_id = await SQL["find_owner"].value(connection, user_id=user_id)
         return None if tenant_id is None else UserIds(tenant_id, user_id)
+
+    async def external_ids(self, tenant_id: UUID, user_ids: Set[UUID]) -> dict[UUID, str]:
+        """What the tenant's own system calls these users, as far as it does."""
+        if not user_ids:
+            return {}
+        async with self._databases.central.connection() as connection:
+            names = {"tenant_id": tenant_id, "ids": sorted(user_ids)}
+            return dict(await SQL["external_ids"].rows(connection, ExternalUser, **names))
 
     async def list_tenants(
         self, before: UUID | None, limit: int, only: UUID | None = None, search: str = ""

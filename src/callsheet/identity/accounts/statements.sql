@@ -51,3 +51,7 @@ SELECT db_pool FROM tenants WHERE id = :tenant_id
 
 -- name: find_owner
 SELECT tenant_id FROM users WHERE id = :user_id
+
+-- name: external_ids
+SELECT id, external_id FROM users
+WHERE id = ANY (:ids::uuid[]) AND tenant_id = :tenant_id AND external_id IS NOT NULL

@@ -125,6 +125,39 @@ class EventColumns(Protocol):
     def at(self) -> Any: ...
 
 
+class ChangedJobRow(NamedTuple):
+    """An event, and its job if the event is the last one of the job."""
+
+    at: datetime
+    job_id: UUID
+    seq: int
+    deleted_at: datetime | None
+    last: JobRow | None
+
+
+class EventOfTenant(NamedTuple):
+    """An event in the stream of a tenant."""
+
+    job_id: UUID
+    seq: int
+    user_id: UUID
+    event: str
+    from_status: str | None
+    to_status: str | None
+    actor: str
+    reason: str | None
+    data: Any
+    at: datetime
+    client_reference: str | None
+    metadata: Mapping[str, str] | None
+
+
+class SettledRow(NamedTuple):
+    now: datetime
+    # Start of the oldest transaction that may write an event. None: there is none.
+    oldest_start: datetime | None
+
+
 class EventRow(NamedTuple):
     job_id: UUID
     seq: int

@@ -134,6 +134,22 @@ SELECT {job_columns} FROM ai_jobs
 WHERE {has_key} AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND {matches_filter}
 LIMIT :limit
 
+-- name: list_changed_jobs
+-- The events of a tenant in the order of their times, and the job with each event that is its last one: a job that
+-- changed again comes with its later event.
+SELECT at, job_id, seq, deleted_at, {job_columns}
+FROM (
+    SELECT at, job_id, seq FROM job_events
+    WHERE tenant_id = :tenant_id AND (at, job_id, seq) > (:after_at, :after_job::uuid, :after_seq::integer)
+      AND at < :until
+    ORDER BY at, job_id, seq LIMIT :limit
+) event
+LEFT JOIN LATERAL (
+    SELECT deleted_at, {job_columns} FROM ai_jobs
+    WHERE tenant_id = :tenant_id AND id = event.job_id AND event_seq = event.seq LIMIT 1
+) last ON true
+ORDER BY event.at, event.job_id, event.seq
+
 -- name: list_tasks
 -- Rows are read by the user's index: see library/statements.sql, list_jobs.
 SELECT {job_columns} FROM (

@@ -8,7 +8,15 @@ from typing import Any
 
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
-from callsheet.jobs.machine.rows import EventColumns, EventOfJob, EventOfUser, JobRow, OutcomeRow, WholeJob
+from callsheet.jobs.machine.rows import (
+    EventColumns,
+    EventOfJob,
+    EventOfTenant,
+    EventOfUser,
+    JobRow,
+    OutcomeRow,
+    WholeJob,
+)
 from callsheet.plumbing.database.sql import copied
 from callsheet.wire.base import Page
 from callsheet.wire.job_errors import reported_message
@@ -104,6 +112,6 @@ def event_view(row: EventColumns) -> JobEvent:
     )
 
 
-def streamed_view(row: EventOfJob | EventOfUser) -> JobEvent:
+def streamed_view(row: EventOfJob | EventOfUser | EventOfTenant) -> JobEvent:
     """The event with what its client calls the job: a client of a stream then needs no other request to know it."""
     return event_view(row).model_copy(update=copied(("client_reference", "metadata"), row))

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from callsheet.jobs.lease.progress import ProgressRow, Watch
 from callsheet.jobs.machine.rows import EventOfJob, EventOfUser
 from callsheet.jobs.show.views import streamed_view
-from callsheet.jobs.stream.positions import START, Position
+from callsheet.jobs.stream.positions import START, Position, TenantPosition
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
@@ -27,6 +27,8 @@ from callsheet.wire.wallet import Wallet
 SQL = statements("callsheet.jobs.stream")
 
 RECHECK_SECONDS = 15.0
+# After this time, events that could not be sent yet are read again. A transaction takes some milliseconds.
+HELD_BACK_SECONDS = 0.05
 AT_ONCE = 200
 READERS_AT_ONCE = 200
 
@@ -41,10 +43,13 @@ class FeedEvent:
 
     number: int
     event: JobEvent
+    # In the stream of a tenant: the position there, and what the message says beside the event.
+    place: TenantPosition | None = None
+    members: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
-    def position(self) -> Position:
-        return Position(self.number, self.event.at)
+    def position(self) -> Position | TenantPosition:
+        return Position(self.number, self.event.at) if self.place is None else self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +67,18 @@ Item = FeedEvent | FeedReset | Latest | None
 @dataclass(frozen=True, slots=True)
 class News:
     """The events after a position, new progress of running jobs, and whether the stream has ended. `reset`: the event
-    at the position is gone.
+    at the position is gone. `is_held_back`: there are events that cannot be sent yet.
     """
 
     lines: Sequence[FeedEvent] = ()
     latest: Sequence[Latest] = ()
     ended: bool = False
     reset: FeedReset | None = None
+    is_held_back: bool = False
 
 
-Read = Callable[[Position], Awaitable[News]]
+# The position is one of the kind that the stream has.
+Read = Callable[[Any], Awaitable[News]]
 # Returns whether the reader may still read the stream: its key may have been revoked meanwhile.
 MayGoOn = Callable[[], Awaitable[bool]]
 
@@ -100,6 +107,7 @@ class Feeds:
         tenant, user, job = payload.split("/")
         _set_all(self._waiting.get((tenant, user), ()))
         _set_all(self._waiting.get((tenant, job), ()))
+        _set_all(self._waiting.get((tenant, tenant), ()))
 
     def credentials_changed(self, user_or_tenant: str | None) -> None:
         """Credentials of this user or tenant ended. Their streams check whether they may continue. `user_or_tenant`
@@ -120,7 +128,12 @@ class Feeds:
         return sum(len(events) for events in self._waiting.values())
 
     async def follow(
-        self, key: Key, read: Read, after: Position, may_go_on: MayGoOn = for_good, watched: Sequence[str] = ()
+        self,
+        key: Key,
+        read: Read,
+        after: Position | TenantPosition,
+        may_go_on: MayGoOn = for_good,
+        watched: Sequence[str] = (),
     ) -> AsyncIterator[Item]:
         """Yields lines after `after` and the latest progress, until the stream ends. Yields None if nothing arrives for
         a while.
@@ -151,7 +164,7 @@ class Feeds:
                     yield value
                 if found.ended:
                     return
-                if len(found.lines) < AT_ONCE and not await _within(news, RECHECK_SECONDS):
+                if not await _is_due(news, found):
                     yield None
         finally:
             _forget(self._waiting, key, news)
@@ -272,6 +285,14 @@ def _forget(events: dict[Any, set[asyncio.Event]], key: object, event: asyncio.E
 def _set_all(events: Sequence[asyncio.Event] | set[asyncio.Event]) -> None:
     for event in tuple(events):
         event.set()
+
+
+async def _is_due(news: asyncio.Event, found: News) -> bool:
+    """Waits until the stream should be read again. Returns false if nothing arrived for a while."""
+    if found.is_held_back:
+        await _within(news, HELD_BACK_SECONDS)
+        return True
+    return len(found.lines) == AT_ONCE or await _within(news, RECHECK_SECONDS)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

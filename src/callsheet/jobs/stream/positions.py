@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
+
+from callsheet.wire.tenant_jobs import POSITION
 
 # Few enough digits that every number fits into a bigint, and every time is one that a datetime can hold.
 PATTERN = r"^[0-9]{1,18}(-[0-9]{1,17})?$"
@@ -36,3 +39,22 @@ def position_of(text: str) -> Position:
         raise ValueError("The value must be the id of an event, for example 7-1772000000000000.")
     number, _, time = text.partition("-")
     return Position(int(number), EPOCH + int(time) * MICROSECOND if time else None)
+
+
+class TenantPosition(NamedTuple):
+    """An event among those of all jobs of a tenant: they are ordered by time, then by job and number."""
+
+    at: datetime
+    job_id: UUID = UUID(int=0)
+    seq: int = 0
+
+    def __str__(self) -> str:
+        return f"{(self.at - EPOCH) // MICROSECOND}-{self.job_id.hex}-{self.seq}"
+
+
+def tenant_position_of(text: str) -> TenantPosition:
+    """Raises ValueError if the text is not a position."""
+    if re.fullmatch(POSITION, text, re.ASCII) is None:
+        raise ValueError("The value must be the id of an event of this stream.")
+    time, job_id, seq = text.split("-")
+    return TenantPosition(EPOCH + int(time) * MICROSECOND, UUID(hex=job_id), int(seq))

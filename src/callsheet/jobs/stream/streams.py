@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -137,7 +138,7 @@ class Streams:
         items = self._feeds.follow_user(
             pool, principal.tenant_id, principal.user_id, after, may_go_on, _watched(principal)
         )
-        return self._response(items, principal)
+        return self.response(items, principal)
 
     async def of_job(
         self,
@@ -159,9 +160,9 @@ class Streams:
             return Response(status_code=204)
         may_go_on = partial(self._authentication.is_still, watcher, request)
         items = self._feeds.follow_job(pool, principal.tenant_id, row.id, after, may_go_on, _watched(principal))
-        return self._response(items, principal, task_id)
+        return self.response(items, principal, task_id)
 
-    def _response(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:
+    def response(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:
         self._seats.check(principal.user_id)
         return EventStream(_seated(self._seats, principal.user_id, _encoded(items, task_id)))
 
@@ -258,7 +259,8 @@ async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> As
         if item is None:
             yield b": nothing new\n\n"
         elif isinstance(item, FeedEvent):
-            data = begin + item.event.model_dump_json()[1:]
+            members = "".join(f"{json.dumps(name)}:{json.dumps(value)}," for name, value in item.members.items())
+            data = begin + members + item.event.model_dump_json()[1:]
             yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
         elif isinstance(item, FeedReset):
             data = begin + StreamReset(reason=RESET).model_dump_json()[1:]

@@ -218,6 +218,14 @@ CREATE FUNCTION next_user_seq(the_tenant uuid, the_user uuid, wanted integer) RE
     RETURNING last_seq - wanted + 1
 $$;
 
+-- The time of an event. Its transaction has a number before the clock is read: a reader that knows the oldest transaction
+-- with a number then knows that no earlier event can still be committed.
+CREATE FUNCTION event_time() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_current_xact_id();
+    RETURN clock_timestamp();
+END $$;
+
 CREATE TABLE job_events (
     tenant_id    uuid NOT NULL,
     job_id       uuid NOT NULL,
@@ -230,7 +238,7 @@ CREATE TABLE job_events (
     actor        text NOT NULL,
     reason       text,
     data         jsonb,
-    at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    at           timestamptz NOT NULL DEFAULT event_time(),
     request_id   text,
     reported     text,
     PRIMARY KEY (tenant_id, job_id, seq),
@@ -248,6 +256,8 @@ COMMENT ON COLUMN job_events.request_id IS
 COMMENT ON COLUMN job_events.reported IS
     'The reason for operators, if the user reads another one: it contains the text of a worker or a provider.';
 CREATE UNIQUE INDEX events_of_user ON job_events (tenant_id, user_id, user_seq);
+-- The order in which a server of the tenant reads what happened.
+CREATE INDEX events_of_tenant ON job_events (tenant_id, at, job_id, seq);
 
 CREATE TABLE job_traces (
     tenant_id  uuid NOT NULL,

@@ -13,7 +13,8 @@ CREATE TABLE token_transactions (
     kept                     bigint NOT NULL DEFAULT 0,
     note                     text,
     CONSTRAINT one_line_per_cycle_and_type UNIQUE (tenant_id, job_id, charge_cycle, type),
-    CONSTRAINT one_line_per_payment UNIQUE (tenant_id, provider_transaction_id, type),
+    -- It does not begin with the tenant: a plan made while the table was empty used it to find a line of a job.
+    CONSTRAINT one_line_per_payment UNIQUE (provider_transaction_id, tenant_id, type),
     CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
     CONSTRAINT job_exists FOREIGN KEY (tenant_id, job_id) REFERENCES ai_jobs (tenant_id, id),
     CONSTRAINT type_is_known CHECK (
