@@ -6,6 +6,7 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -13,15 +14,20 @@ import pytest
 from pydantic import SecretStr
 
 from callsheet.app.control_plane import ControlPlane, running_control_plane
+from callsheet.deliveries.room import open_deliveries
 from callsheet.fleet.registry.credentials import fleet_secret
-from callsheet.plumbing.database.databases import open_databases
+from callsheet.identity.access.principal import Principal
+from callsheet.plumbing.database.databases import open_databases, open_installation
 from callsheet.plumbing.installation import secrets
 from callsheet.plumbing.installation.installation_key import WrongKey
 from callsheet.plumbing.installation.reseal import read_seals
 from callsheet.plumbing.installation.secrets import fingerprint, master_secret, seal, unseal
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.signing import KeyPair, SigningKeys
+from callsheet.wire.identity import Role
+from callsheet.wire.webhook_endpoints import CreateWebhookEndpoint
 from tests.support.database.installation import changed
 from tests.support.http.accounts import People, Person, sign_in
 from tests.support.jobs.core import open_core
@@ -166,6 +172,30 @@ def with_keys(settings: Settings, first: str, second: str | None = None) -> Sett
     return settings.model_copy(update=given)
 
 
+async def seal_an_endpoint(settings: Settings, key: str) -> None:
+    """Creates a webhook endpoint under this key."""
+    principal = Principal(
+        user_id=uuid7(),
+        tenant_id=uuid7(),
+        tenant="ann",
+        pool="pool_2",
+        email="ann@example.com",
+        name="Ann",
+        role=Role.USER,
+        signed_in_with="api_key",
+    )
+    databases = await open_installation(settings)
+    room = open_deliveries(databases, settings, key.encode())
+    try:
+        pool = await databases.pool("pool_2")
+        async with pool.connection() as connection:
+            await connection.execute("INSERT INTO pool_tenants (tenant_id) VALUES ($1)", principal.tenant_id)
+        await room.endpoints.create(principal, CreateWebhookEndpoint(url="https://shop.example.com/hook"))
+    finally:
+        await room.close()
+        await databases.close()
+
+
 @pytest.mark.thorough
 async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settings: Settings, tmp_path: Path) -> None:
     """Every control plane accepts the new key before any of them uses it."""
@@ -192,6 +222,12 @@ async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settin
         await check_all_works(here, out)
         assert "sealed with the new key: pool_2" in swapped.succeed("secrets", "rotate").out
         assert "none was needed" in swapped.succeed("secrets", "rotate").out
+    await seal_an_endpoint(with_keys(settings, new, first), first)
+    assert (
+        "The secrets of 1 webhook endpoint are sealed with the second key only" in swapped.run("secrets", "finish").err
+    )
+    async with running(with_keys(settings, new, first)) as here:
+        await here.plane.rooms.deliveries.keeper.tick(datetime.now(UTC))
     assert "Remove CALLSHEET_SECOND_SECRET_KEY" in swapped.succeed("secrets", "finish").out
     assert callsheet.having(SECRET_KEY=new).succeed("users", "list").code == 0
     assert "has another secret key" in callsheet.call("users", "list").sentence

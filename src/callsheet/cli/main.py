@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import typer
 
 from callsheet import __version__
-from callsheet.cli.accounts import accounts, profiles, quotas, wallet
+from callsheet.cli.accounts import accounts, profiles, quotas, wallet, webhooks
 from callsheet.cli.accounts import tenant_weights as shares
 from callsheet.cli.catalog import effects, workflows
 from callsheet.cli.fleet import fleet, fleet_workflows, scaling, worker, worker_details
@@ -58,6 +58,7 @@ app.add_typer(jobs.jobs, name="jobs", rich_help_panel=WORK)
 app.add_typer(batches.batches, name="batches", rich_help_panel=WORK)
 app.add_typer(pipelines.pipelines, name="pipelines", rich_help_panel=WORK)
 app.add_typer(runs.runs, name="runs", rich_help_panel=WORK)
+app.add_typer(webhooks.webhooks, name="webhooks", rich_help_panel=WORK)
 app.command("doctor", rich_help_panel=ADMINISTER)(doctor.doctor)
 app.command("simulate", rich_help_panel=ADMINISTER)(simulate.simulate)
 app.command("queue", rich_help_panel=ADMINISTER)(installation_health.queue)

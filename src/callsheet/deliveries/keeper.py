@@ -12,6 +12,7 @@ from callsheet.deliveries.delivery_rows import SQL
 from callsheet.deliveries.endpoint_mails import EndpointMails
 from callsheet.deliveries.endpoint_secrets import EndpointSecrets
 from callsheet.plumbing.database.database import Database
+from callsheet.plumbing.database.databases import Databases
 from callsheet.settings.deliveries import DeliverySettings
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
@@ -48,6 +49,15 @@ async def disabled_endpoints(pools: Sequence[Database], limit: int) -> list[Disa
         async with pool.ordinary() as connection:
             found += await SQL["disabled_endpoints"].rows(connection, DisabledEndpoint, limit=limit)
     return found[:limit]
+
+
+async def endpoints_sealed_with(databases: Databases, key: str) -> int:
+    """The number of endpoints, in all pools, whose secrets are encrypted with the key of this fingerprint."""
+    found = 0
+    for pool in databases.require_all():
+        async with pool.ordinary() as connection:
+            found += await SQL["sealed_with"].value(connection, key=key)
+    return found
 
 
 class DeliveryKeeper(Loop):

@@ -172,6 +172,9 @@ WHERE number = ANY (ARRAY (
 SELECT tenant_id, id, sealed_secret, sealed_old_secret FROM webhook_endpoints
 WHERE sealed_with <> :sealed_with ORDER BY tenant_id, id LIMIT :limit
 
+-- name: sealed_with
+SELECT count(*) FROM webhook_endpoints WHERE sealed_with = :key
+
 -- name: reseal
 UPDATE webhook_endpoints SET sealed_secret = :sealed_secret, sealed_old_secret = :sealed_old_secret,
     old_secret_until = CASE WHEN :sealed_old_secret::bytea IS NULL THEN NULL ELSE old_secret_until END,

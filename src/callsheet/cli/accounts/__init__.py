@@ -1,1 +1,1 @@
-"""Commands about tenants, users, keys, quotas, wallets and logins."""
+"""Commands about tenants, users, keys, quotas, wallets, webhook endpoints and logins."""

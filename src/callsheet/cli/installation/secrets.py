@@ -11,6 +11,7 @@ from callsheet.cli.shared.console import out, print_json, require_consent
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.signing import masters
+from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.plumbing.installation.reseal import Seals
@@ -163,6 +164,11 @@ async def _finish(settings: Settings) -> str:
         raise OperatorError(
             f"The DSN of {', '.join(seals.second)} is sealed with the second key only. Run: callsheet secrets rotate"
         )
+    if endpoints := await _endpoints_with(settings, fingerprint(keys[1])):
+        raise OperatorError(
+            f"The secrets of {counted(endpoints, 'webhook endpoint')} are sealed with the second key only. A control "
+            "plane with both keys seals them again within a minute. Then run: callsheet secrets finish"
+        )
     if expected not in (None, fingerprint(keys[0])):
         raise OperatorError("The second key is still the key of the installation. Run: callsheet secrets rotate")
     if settings.second_secret_key is not None:
@@ -171,6 +177,15 @@ async def _finish(settings: Settings) -> str:
         )
     forget_second(settings.home)
     return "The old key was removed. Restart the control planes."
+
+
+async def _endpoints_with(settings: Settings, key: str) -> int:
+    """The number of webhook endpoints whose secrets are sealed with the key of this fingerprint."""
+    from callsheet.app.rooms import open_installation_rooms
+    from callsheet.deliveries.keeper import endpoints_sealed_with
+
+    async with open_installation_rooms(settings) as rooms:
+        return await endpoints_sealed_with(rooms.databases, key)
 
 
 async def _in_central(settings: Settings) -> tuple[Seals, str | None]:
