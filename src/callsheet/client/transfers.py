@@ -7,18 +7,19 @@ import mimetypes
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import httpx
 
 from callsheet.client.errors import Unreachable, UnusableFile, refusal_of
 from callsheet.client.requests import Patience, Requests
-from callsheet.client.transport import Counted
+from callsheet.client.transport import PIECE, Counted
 from callsheet.wire.errors import CallsheetError
 from callsheet.wire.jobs import JobOutput
-from callsheet.wire.media import CreatedUpload, File, UploadRequest
+from callsheet.wire.media import CreatedUpload, File, SignedParts, UploadParts, UploadRequest
 
 # File extensions that some systems do not know, or map to another type.
 TYPES = {
@@ -39,6 +40,7 @@ TYPES = {
 }
 MAX_NAME_LENGTH = 200
 FORBIDDEN = 403
+PARTS_AT_ONCE = 4
 
 
 def not_counted(done: int, total: int) -> None:
@@ -61,31 +63,70 @@ class Transfers:
             raise UnusableFile(f"{path} is empty.")
         # File names need not be text.
         shown = path.name.encode("utf-8", "replace").decode("utf-8")[:MAX_NAME_LENGTH]
-        body = {"name": shown, "mime_type": mime_type, "size": size, "sha256": digest}
+        # The same file continues the same upload.
+        body = {"name": shown, "mime_type": mime_type, "size": size, "sha256": digest, "resume_key": digest}
         # An upload that is created twice costs nothing and ends by itself.
         created = await self.requests.ask(CreatedUpload, "POST", "/api/videos/uploads", body, repeat=True)
-        assert created.upload is not None, "no resume key was sent"
-        await self.put(created.upload, source, size, counted)
         path_of_file = f"/api/videos/uploads/{created.file.id}"
+        if created.upload is not None:
+            await self.put(created.upload, source, size, counted)
+        elif created.parts is not None:
+            await self._put_parts(f"{path_of_file}/parts", created.parts, source, size, counted)
         return await self.requests.ask(File, "POST", f"{path_of_file}/confirm", repeat=True)
 
     async def put(self, upload: UploadRequest, source: Path | bytes, size: int, counted: Counted = not_counted) -> None:
-        transport, patience = self.requests.transport, Patience(self.requests.retry_seconds)
+        patience = Patience(self.requests.retry_seconds)
+        while (error := await self._put_once(upload, source, 0, size, counted)) is not None:
+            await self.requests.pause(patience, error)
+        counted(size, size)
+
+    async def _put_once(
+        self, upload: UploadRequest, source: Path | bytes, start: int, size: int, counted: Counted
+    ) -> CallsheetError | None:
+        """Why it failed; None if the bytes have arrived."""
+        transport = self.requests.transport
+        content: Any
+        if isinstance(source, bytes):
+            content = source[start : start + size]
+        else:
+            content = transport.body(source, start, size, counted)
         # The request has a length, because signed URLs of S3 accept no chunked body.
         headers = {**upload.headers, "content-length": str(size)}
-        while True:
-            content = source if isinstance(source, bytes) else transport.body(source, size, counted)
-            request = transport.storage.build_request("PUT", upload.url, content=content, headers=headers)
-            error: CallsheetError
-            try:
-                response = await transport.send(request, is_stored=True)
-            except httpx.RequestError as lost:
-                error = Unreachable(f"The upload was interrupted ({type(lost).__name__}).")
+        request = transport.storage.build_request("PUT", upload.url, content=content, headers=headers)
+        try:
+            response = await transport.send(request, is_stored=True)
+        except httpx.RequestError as lost:
+            return Unreachable(f"The upload was interrupted ({type(lost).__name__}).")
+        return None if response.is_success else refusal_of(response)
+
+    async def _put_parts(
+        self, path: str, parts: UploadParts, source: Path | bytes, size: int, counted: Counted
+    ) -> None:
+        """Uploads the parts that have not arrived, several at a time."""
+        arrived = {part.number for part in parts.arrived}
+        missing, sent = [], 0
+        for number in range(1, parts.count + 1):
+            start = (number - 1) * parts.part_bytes
+            length = min(parts.part_bytes, size - start)
+            if number in arrived:
+                sent += length
             else:
-                if response.is_success:
-                    counted(size, size)
-                    return
-                error = refusal_of(response)
+                missing.append(partial(self._put_part, path, number, source, start, length))
+        counted(sent, size)
+        async for length in self.requests.transport.together(missing, PARTS_AT_ONCE):
+            sent += length
+            counted(sent, size)
+
+    async def _put_part(self, path: str, number: int, source: Path | bytes, start: int, length: int) -> int:
+        """Returns the length. The URL is requested for each attempt, so that it has not expired."""
+        digest = await self.requests.transport.work(_digest, source, start, length)
+        body = {"parts": [{"number": number, "sha256": digest}]}
+        patience = Patience(self.requests.retry_seconds)
+        while True:
+            signed = (await self.requests.ask(SignedParts, "POST", path, body, repeat=True)).parts[0]
+            error = await self._put_once(signed.upload, source, start, length, not_counted)
+            if error is None:
+                return length
             await self.requests.pause(patience, error)
 
     async def read(self, output: JobOutput) -> bytes:
@@ -182,6 +223,21 @@ def media_type(path: Path) -> str:
             f"{path} does not have the extension of a video, image or audio file, for example .mp4 or .png."
         )
     return guessed
+
+
+def _digest(source: Path | bytes, start: int, length: int) -> str:
+    if isinstance(source, bytes):
+        return hashlib.sha256(memoryview(source)[start : start + length]).hexdigest()
+    digest, left = hashlib.sha256(), length
+    try:
+        with source.open("rb") as file:
+            file.seek(start)
+            while piece := file.read(min(PIECE, left)):
+                digest.update(piece)
+                left -= len(piece)
+    except OSError as error:
+        raise UnusableFile(f"{source} cannot be read: {error.strerror}.") from None
+    return digest.hexdigest()
 
 
 def _measured(source: Path | bytes) -> tuple[int, str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import httpx
 
@@ -20,6 +21,8 @@ from callsheet.toolbox.http.redirects import refuse_unsafe_redirect, refuse_unsa
 
 Value = TypeVar("Value")
 Item = TypeVar("Item")
+# Starts a piece of work that others are done beside.
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, Value]]
 # Called with the bytes so far and the size of the whole.
 Counted = Callable[[int, int], object]
 
@@ -48,7 +51,9 @@ class Transport(Protocol):
 
     def pieces(self, response: httpx.Response) -> AsyncIterator[bytes]: ...
 
-    def body(self, path: Path, size: int, counted: Counted) -> Any: ...
+    def body(self, path: Path, start: int, size: int, counted: Counted) -> Any: ...
+
+    def together(self, works: Sequence[Work[Value]], at_once: int) -> AsyncIterator[Value]: ...
 
     async def work(self, function: Callable[..., Value], *arguments: Any) -> Value: ...
 
@@ -91,13 +96,23 @@ class Blocking:
         for piece in response.iter_bytes(PIECE):
             yield piece
 
-    def body(self, path: Path, size: int, counted: Counted) -> Iterator[bytes]:
+    def body(self, path: Path, start: int, size: int, counted: Counted) -> Iterator[bytes]:
         sent = 0
         with path.open("rb") as file:
-            while piece := file.read(PIECE):
+            file.seek(start)
+            while piece := file.read(min(PIECE, size - sent)):
                 yield piece
                 sent += len(piece)
                 counted(sent, size)
+
+    async def together(self, works: Sequence[Work[Value]], at_once: int) -> AsyncIterator[Value]:
+        """In threads. The calling thread gets the results, so callbacks run in it."""
+        threads = ThreadPoolExecutor(at_once, thread_name_prefix="callsheet")
+        try:
+            for ended in as_completed([threads.submit(lambda work=work: finished(work())) for work in works]):  # type: ignore[misc]
+                yield ended.result()
+        finally:
+            threads.shutdown(cancel_futures=True)
 
     async def work(self, function: Callable[..., Value], *arguments: Any) -> Value:
         return function(*arguments)
@@ -133,13 +148,30 @@ class Looped:
     def pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
         return response.aiter_bytes(PIECE)
 
-    async def body(self, path: Path, size: int, counted: Counted) -> AsyncIterator[bytes]:
+    async def body(self, path: Path, start: int, size: int, counted: Counted) -> AsyncIterator[bytes]:
         sent = 0
         with path.open("rb") as file:
-            while piece := await asyncio.to_thread(file.read, PIECE):
+            file.seek(start)
+            while piece := await asyncio.to_thread(file.read, min(PIECE, size - sent)):
                 yield piece
                 sent += len(piece)
                 counted(sent, size)
+
+    async def together(self, works: Sequence[Work[Value]], at_once: int) -> AsyncIterator[Value]:
+        places = asyncio.Semaphore(at_once)
+
+        async def in_turn(work: Work[Value]) -> Value:
+            async with places:
+                return await work()
+
+        tasks = [asyncio.create_task(in_turn(work)) for work in works]
+        try:
+            for ended in asyncio.as_completed(tasks):
+                yield await ended
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def work(self, function: Callable[..., Value], *arguments: Any) -> Value:
         return await asyncio.to_thread(function, *arguments)

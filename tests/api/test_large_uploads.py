@@ -1,0 +1,57 @@
+"""Large uploads with the Python client: in parts, several at a time, continued where they were interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.client import AsyncCallsheet, Callsheet
+from tests.api.conftest import Started
+from tests.support.http.media_api import CLIP, MediaApi
+
+PART = 5 << 20
+LARGE = CLIP.ljust(PART, b"\x01") + CLIP.ljust(PART, b"\x02") + b"the last part"
+IN_PARTS = {"parts_above_bytes": 1000, "part_bytes": PART}
+
+
+class Left(Exception):
+    """The program ends in the middle of the upload."""
+
+
+async def call(method: Any, *given: Any) -> Any:
+    if inspect.iscoroutinefunction(method):
+        return await method(*given)
+    return await asyncio.to_thread(method, *given)
+
+
+async def test_an_upload_continues_with_the_parts_that_are_missing(started: Started, tmp_path: Path) -> None:
+    async with started(storage=IN_PARTS) as (plane, client), MediaApi.opened(plane) as media_api:
+        clip = tmp_path / "clip.mp4"
+        for kind, ending in ((Callsheet, b"!"), (AsyncCallsheet, b"?")):
+            content = LARGE + ending
+            clip.write_bytes(content)
+            callsheet = kind(plane.settings.public_url, media_api.person.key)
+            seen: list[int] = []
+
+            def leaves(done: int, _: int, seen: list[int] = seen) -> None:
+                seen.append(done)
+                if len(seen) == 2:
+                    raise Left
+
+            with pytest.raises(Left):
+                await call(callsheet.upload, clip, None, leaves)
+            assert seen[0] == 0
+            again: list[tuple[int, int]] = []
+            file = await call(callsheet.upload, clip, None, lambda *counted, again=again: again.append(counted))
+            assert again[0][0] >= seen[1] > 0, "what had arrived is not sent again"
+            assert again[-1] == (len(content), len(content))
+            assert (file.status, file.sha256) == ("ready", hashlib.sha256(content).hexdigest())
+            assert (await client.get(file.url)).content == content
+            from_memory = await call(callsheet.upload, content, "clip.mp4")
+            assert from_memory.sha256 == file.sha256
+            await call(callsheet.close)
