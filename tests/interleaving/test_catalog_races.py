@@ -119,6 +119,24 @@ async def test_a_change_of_a_workflow_that_waits_for_a_new_effect_sees_it(catalo
         await change
 
 
+async def test_a_change_of_a_price_and_of_the_limits_that_it_needs_wait_for_each_other(catalogs: TwoCatalogs) -> None:
+    slug = await catalogs.workflow()
+    effect = CreateEffect(slug=f"race-effect-{next(_numbers)}", name="E", workflow=slug, price_formula="strength")
+    await catalogs.one.effects.create(effect, ACTOR)
+    raised = copy.deepcopy(PROPERTIES)
+    raised[4]["limits"] = {"min": 3, "max": 8}
+    works: list[Any] = [
+        catalogs.two.workflows.update(slug, UpdateWorkflow.model_validate({"properties": raised}), ACTOR),
+        catalogs.one.effects.update(effect.slug, UpdateEffect(price_formula="strength * 2"), ACTOR),
+    ]
+    async with open_transaction(catalogs.databases.central, HOLD, slug):
+        tasks = await start_blocked(catalogs.databases.central, *works)
+    await asyncio.gather(*tasks)
+    # The price of the last formula with the last limits, whichever was first.
+    kept = await catalogs.one.effects.get(effect.slug)
+    assert (kept.price_formula, kept.credits_cost) == ("strength * 2", 6)
+
+
 async def test_the_second_of_two_changes_of_the_same_effect_version_is_refused(
     catalogs: TwoCatalogs,
 ) -> None:

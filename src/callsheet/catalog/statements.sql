@@ -86,10 +86,17 @@ SELECT EXISTS (SELECT FROM comfyui_workers WHERE revoked_at IS NULL AND :provide
 -- name: effects_of_workflow
 SELECT slug, overrides, price_formula FROM effects WHERE workflow_id = :workflow_id ORDER BY slug
 
+-- name: lock_priced_effects
+-- Run before `lock_workflow`: a change of an effect locks its row first, and the workflow second.
+SELECT id FROM effects WHERE workflow_id = :workflow_id AND price_formula <> '' ORDER BY id FOR NO KEY UPDATE
+
 -- name: set_lowest_price
--- New limits of the properties of a workflow change the lowest price that a formula can have.
+-- New limits of the properties of a workflow change the lowest price that a formula can have. An effect that was
+-- created after `lock_priced_effects` and is changed now waits for the workflow. It then calculates its own price.
 UPDATE effects SET credits_cost = :credits_cost
-WHERE workflow_id = :workflow_id AND slug = :slug AND credits_cost <> :credits_cost
+WHERE credits_cost <> :credits_cost AND id = (
+    SELECT id FROM effects WHERE workflow_id = :workflow_id AND slug = :slug FOR NO KEY UPDATE SKIP LOCKED
+)
 
 -- name: delete_workflow
 -- The database refuses if an effect, a lane of the queue or a timing refers to the workflow.

@@ -138,6 +138,8 @@ class Workflows:
             path = await self._graphs.write(row.slug, graph)
             await hit(Failpoint.CATALOG_BEFORE_ROW)
         async with self._databases.central.transaction() as connection:
+            if "properties" in given:
+                await SQL["lock_priced_effects"].column(connection, workflow_id=row.id)
             if await SQL["lock_workflow"].value(connection, id=row.id) != row.updated_at:
                 return None
             # The workflow of an actor has no version before its first change.
