@@ -89,6 +89,36 @@ async def test_a_new_key_is_shown_once_works_and_is_revoked(
         assert (await client.get("/api/wallet")).status_code == 401
 
 
+async def test_an_admin_of_a_tenant_creates_and_revokes_its_service_key(
+    page: Page, stack: Stack, screenshots: Screenshots
+) -> None:
+    await stack.sign_in(page, await stack.new_account(role="tenant_admin"))
+    await page.goto("/account?tab=keys")
+    create = page.get_by_role("button", name=app_text("account.serviceKey.create"))
+    await create.click()
+    dialog = page.get_by_role("dialog", name=app_text("account.serviceKey.createTitle"))
+    await dialog.get_by_label("Name").fill("Shop")
+    # Only an operator gives this right.
+    await expect(dialog.get_by_label("Credit users")).to_have_count(0)
+    await assert_accessible(page)
+    await screenshots.take(page, "service-key-dialog")
+    await dialog.get_by_role("button", name=app_text("account.serviceKey.create")).click()
+    shown = page.get_by_role("dialog", name=app_text("account.serviceKey.created"))
+    headers = {"authorization": f"Bearer {await shown.locator('code').first.inner_text()}"}
+    async with stack.client(headers) as client:
+        assert (await client.get("/api/tenant/jobs")).json()["is_last"] is True
+    await shown.get_by_role("button", name="Done").click()
+    row = page.get_by_role("row").filter(has_text="Shop")
+    await expect(row).to_contain_text("Submit for users")
+    await assert_accessible(page)
+    await screenshots.take(page, "service-keys")
+    await row.get_by_role("button", name="Revoke").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    await expect(row).to_contain_text("Revoked")
+    async with stack.client(headers) as client:
+        assert (await client.get("/api/tenant/jobs")).status_code == 401
+
+
 async def test_a_password_is_changed_and_other_sessions_end(
     signed_in: Page, chromium: Browser, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:

@@ -12,7 +12,14 @@ from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.room import Room
 from callsheet.toolbox.loops import Loop
 from callsheet.wallet.requested_checks import LedgerAuditor, LedgerAudits
-from callsheet.wallet.routes import admin_wallet_router, ledger_audit_router, service_wallet_router, wallet_router
+from callsheet.wallet.routes import (
+    admin_credit_router,
+    admin_wallet_router,
+    ledger_audit_router,
+    service_wallet_router,
+    wallet_router,
+    wallets_of_users,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +44,11 @@ def wallet_routers(
     new balance.
     """
     authentication = identity.authentication
+    wallet_of = wallets_of_users(identity.routing, identity.accounts)
     return [
         wallet_router(databases, authentication),
         service_wallet_router(databases, identity.audit, authentication, changed),
-        admin_wallet_router(identity.routing, identity.accounts, identity.audit, authentication, changed),
+        admin_wallet_router(wallet_of, authentication),
+        admin_credit_router(wallet_of, identity.audit, authentication, changed),
         ledger_audit_router(wallet.audits, authentication),
     ]

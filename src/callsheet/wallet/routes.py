@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 from uuid import UUID
 
@@ -69,19 +69,11 @@ def wallet_router(databases: Databases, authentication: Authentication) -> Route
     return router
 
 
-def admin_wallet_router(
-    routing: TenantRouting,
-    accounts: Accounts,
-    audit: AuditLog,
-    authentication: Authentication,
-    changed: Callable[[UUID, UUID], None],
-) -> Router:
-    """The routes for admins. `changed`: called with tenant and user after a commit, so that streams show the new
-    balance.
-    """
-    see = authentication.may_in_tenant(Permission.SEE_WALLETS)
-    give = authentication.may(Permission.GIVE_CREDITS)
-    router = Router(prefix="/api/admin/users", tags=["admin"])
+WalletOf = Callable[[UUID, Principal, Permission], Awaitable[tuple[UUID, Database]]]
+
+
+def wallets_of_users(routing: TenantRouting, accounts: Accounts) -> WalletOf:
+    """Returns the tenant and the pool of a user that a permission of the caller reaches."""
 
     async def wallet_of(user_id: UUID, principal: Principal, permission: Permission) -> tuple[UUID, Database]:
         owner = await accounts.owner_of(user_id)
@@ -89,6 +81,14 @@ def admin_wallet_router(
             raise NotFound(NO_USER)
         principal.reach(permission, owner.tenant_id, NO_USER)
         return owner.tenant_id, await routing.pool_of_tenant(owner.tenant_id)
+
+    return wallet_of
+
+
+def admin_wallet_router(wallet_of: WalletOf, authentication: Authentication) -> Router:
+    """The wallets of users, for admins."""
+    see = authentication.may_in_tenant(Permission.SEE_WALLETS)
+    router = Router(prefix="/api/admin/users", tags=["admin"])
 
     @router.get("/{user_id}/wallet")
     async def get_wallet_of_user(user_id: UUID, principal: Principal = see) -> Wallet:
@@ -106,6 +106,18 @@ def admin_wallet_router(
         """The wallet's transactions, newest first."""
         tenant_id, pool = await wallet_of(user_id, principal, Permission.SEE_WALLETS)
         return await transactions_of(pool, tenant_id, user_id, cursor, limit)
+
+    return router
+
+
+def admin_credit_router(
+    wallet_of: WalletOf, audit: AuditLog, authentication: Authentication, changed: Callable[[UUID, UUID], None]
+) -> Router:
+    """Credits and debits by operators. `changed`: called with tenant and user after a commit, so that streams show the
+    new balance.
+    """
+    give = authentication.may(Permission.GIVE_CREDITS)
+    router = Router(prefix="/api/admin/users", tags=["admin"])
 
     @router.post("/{user_id}/credits")
     async def add_credits(

@@ -92,6 +92,7 @@ export const keys = {
   user: (id: string) => ["operate", "users", "one", id] as const,
   userWallet: (id: string) => ["operate", "users", "wallet", id] as const,
   userTransactions: (id: string) => ["operate", "users", "wallet", id, "transactions"] as const,
+  serviceKeys: (tenant: string) => ["serviceKeys", tenant] as const,
   userKeys: (id: string) => ["operate", "users", "keys", id] as const,
   userSessions: (id: string) => ["operate", "users", "sessions", id] as const,
   ledgerAudits: ["operate", "ledger"] as const,

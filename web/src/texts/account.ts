@@ -42,6 +42,23 @@ export const walletTexts = {
   noHistoryText: "Payments and the cost of jobs are listed here.",
 };
 
+export const serviceKeyTexts = {
+  title: (tenant: string) => `Service keys of ${tenant}`,
+  text: "A server of the tenant acts with a service key for all users of the tenant. The key stays when the person who created it leaves.",
+  list: "Service keys",
+  create: "Create service key",
+  createTitle: "Create a service key",
+  none: "No service keys yet",
+  noneText: "Create one if a server of yours submits jobs for your users.",
+  created: "The new service key",
+  nameHint: "A name that all admins of the tenant recognize, for example the name of the server.",
+  scopeHints: {
+    read: "See the data of all users, and all jobs of the tenant",
+    submit_for_users: "Upload, submit, cancel and delete for users, and create users",
+    credit: "Give tokens to users, and take them back",
+  } as Record<string, string>,
+};
+
 export const keyTexts = {
   text: "Programs sign in with a key. Give each program its own key, with only the rights that it needs.",
   create: "Create key",
@@ -49,7 +66,13 @@ export const keyTexts = {
   name: "Name",
   nameHint: "A name that you recognize later, for example the name of the program.",
   scopes: "Rights of the key",
-  scopeNames: { read: "Read", submit: "Submit", admin: "Administer" } as Record<string, string>,
+  scopeNames: {
+    read: "Read",
+    submit: "Submit",
+    admin: "Administer",
+    submit_for_users: "Submit for users",
+    credit: "Credit users",
+  } as Record<string, string>,
   scopeHints: {
     read: "See your jobs, files and wallet",
     submit: "Upload, submit, cancel and delete",

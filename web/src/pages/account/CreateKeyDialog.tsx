@@ -12,9 +12,15 @@ import { keyTexts } from "@/texts/account";
 import { NewKey } from "./NewKey";
 import { ScopeChoice } from "./ScopeChoice";
 
-type Expiry = keyof typeof keyTexts.expiries;
-const EXPIRIES = Object.entries(keyTexts.expiries).map(([value, label]) => ({ value: value as Expiry, label }));
+export type Expiry = keyof typeof keyTexts.expiries;
+const OF_USER: readonly Schemas["KeyScope"][] = ["read", "submit"];
+export const EXPIRIES = Object.entries(keyTexts.expiries).map(([value, label]) => ({ value: value as Expiry, label }));
 const DAY_MS = 86_400_000;
+
+/** When a key with this expiry stops working. */
+export function endOf(expiry: Expiry): string | null {
+  return expiry === "never" ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString();
+}
 
 export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
   const me = useQuery(meQuery);
@@ -25,12 +31,12 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
     gcTime: 0,
   });
   const form = useForm({
-    saved: { name: "", scopes: ["read", "submit"] as readonly Schemas["KeyScope"][], expiry: "90" as Expiry },
+    saved: { name: "", scopes: OF_USER, expiry: "90" as Expiry },
     save: create,
     body: ({ name, scopes, expiry }) => ({
       name: name.trim(),
       scopes: [...scopes],
-      expires_at: expiry === "never" ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString(),
+      expires_at: endOf(expiry),
     }),
   });
   const { name, scopes, expiry } = form.values;
@@ -57,10 +63,10 @@ export function CreateKeyDialog({ onClose }: { onClose: () => void }) {
     >
       <FormField form={form} name="name" label={keyTexts.name} hint={keyTexts.nameHint} maxLength={200} autoFocus />
       <ScopeChoice
+        scopes={me.data === undefined || me.data.role === "user" ? OF_USER : [...OF_USER, "admin"]}
         value={scopes}
         onChange={(chosen) => form.set({ scopes: chosen })}
         error={form.reasonOf("scopes")}
-        canAdminister={me.data !== undefined && me.data.role !== "user"}
       />
       <Field label={keyTexts.expires}>
         <Select value={expiry} choices={EXPIRIES} onChange={(chosen) => form.set({ expiry: chosen })} />

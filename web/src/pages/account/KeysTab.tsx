@@ -4,13 +4,16 @@ import { useState } from "react";
 import { api } from "@/api/client";
 import { keys } from "@/api/keys";
 import { Button } from "@/design";
+import { useRole } from "@/parts/useRole";
 import { KeyTable } from "@/parts/user/KeyTable";
 import { keyTexts } from "@/texts/account";
 import { CreateKeyDialog } from "./CreateKeyDialog";
 import { apiKeysQuery } from "./queries";
+import { ServiceKeys } from "./ServiceKeys";
 
 export function KeysTab() {
   const [isCreating, setCreating] = useState(false);
+  const { me, mayManageUsers } = useRole();
   const query = useInfiniteQuery(apiKeysQuery);
   const create = (
     <Button look="go" onClick={() => setCreating(true)} icon={<Plus size={16} aria-hidden />}>
@@ -32,6 +35,11 @@ export function KeysTab() {
         revoke={(id) => api.DELETE("/api/keys/{key_id}", { params: { path: { key_id: id } } })}
         changes={keys.apiKeys}
       />
+      {me && mayManageUsers && (
+        <div className="mt-6">
+          <ServiceKeys me={me} />
+        </div>
+      )}
       {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
     </div>
   );

@@ -2,8 +2,8 @@ import { CopyButton } from "@/design";
 import { keyTexts } from "@/texts/account";
 
 /** A new key, and a command that uses it. */
-export function NewKey({ apiKey }: { apiKey: string }) {
-  const curl = `curl -H 'Authorization: Bearer ${apiKey}' ${window.location.origin}/api/wallet`;
+export function NewKey({ apiKey, path = "/api/wallet" }: { apiKey: string; path?: string }) {
+  const curl = `curl -H 'Authorization: Bearer ${apiKey}' ${window.location.origin}${path}`;
   return (
     <div className="grid gap-4">
       <Code label={keyTexts.key} text={apiKey} copyLabel={keyTexts.copyKey} />

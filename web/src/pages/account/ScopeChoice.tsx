@@ -1,23 +1,21 @@
-import type { Schemas } from "@/api/types";
 import { Checkbox } from "@/design";
 import { Refusal } from "@/parts/Refusal";
 import { keyTexts } from "@/texts/account";
 
-type Scope = Schemas["KeyScope"];
-
 /** The rights of a key. Each can be given without the others. */
-export function ScopeChoice({
+export function ScopeChoice<Scope extends string>({
+  scopes,
   value,
   onChange,
   error,
-  canAdminister,
+  hints = keyTexts.scopeHints,
 }: {
+  scopes: readonly Scope[];
   value: readonly Scope[];
   onChange: (scopes: Scope[]) => void;
   error: string | null;
-  canAdminister: boolean;
+  hints?: Record<string, string>;
 }) {
-  const scopes: Scope[] = canAdminister ? ["read", "submit", "admin"] : ["read", "submit"];
   return (
     <fieldset className="grid gap-2">
       <legend className="mb-1.5 text-s font-[550]">{keyTexts.scopes}</legend>
@@ -34,7 +32,7 @@ export function ScopeChoice({
           />
           <span>
             <span className="font-[550]">{keyTexts.scopeNames[scope]}</span>
-            <span className="block text-s text-muted">{keyTexts.scopeHints[scope]}</span>
+            <span className="block text-s text-muted">{hints[scope]}</span>
           </span>
         </label>
       ))}

@@ -28,6 +28,19 @@ export const apiKeysQuery = infiniteQueryOptions({
   ...BY_TEXT,
 });
 
+export const serviceKeysQuery = (tenant: string) =>
+  infiniteQueryOptions({
+    queryKey: keys.serviceKeys(tenant),
+    queryFn: ({ pageParam, signal }) =>
+      data(
+        api.GET("/api/admin/tenants/{tenant_id}/service-keys", {
+          params: { path: { tenant_id: tenant }, query: { cursor: pageParam, limit: MAX_ITEMS } },
+          signal,
+        }),
+      ),
+    ...BY_TEXT,
+  });
+
 export const sessionsQuery = queryOptions({
   queryKey: keys.sessions,
   queryFn: ({ signal }) => data(api.GET("/api/sessions", { signal })),

@@ -9,7 +9,7 @@ import { PagedTable } from "@/parts/PagedTable";
 import { useAction } from "@/parts/useAction";
 import { keyTexts as texts } from "@/texts/account";
 
-type Key = Schemas["Key"];
+type Key = Schemas["Key"] | Schemas["ServiceKey"];
 // A phone shows these values in the first column.
 const WIDE = "max-md:hidden";
 // A tablet has less room, because the navigation is beside the list.
@@ -20,12 +20,13 @@ interface Props {
   /** The user has no key yet. */
   none: { title: string; text: string; action?: ReactNode };
   mayRevoke: boolean;
+  label?: string;
   revoke: (id: string) => Promise<unknown>;
   changes: QueryKey;
 }
 
-/** API keys of one user. */
-export function KeyTable({ query, none, mayRevoke, revoke: request, changes }: Props) {
+/** API keys of one user, or service keys of a tenant. */
+export function KeyTable({ query, none, mayRevoke, label = texts.list, revoke: request, changes }: Props) {
   const [confirming, setConfirming] = useState<Key | null>(null);
   const revoke = useAction({
     mutationFn: request,
@@ -39,7 +40,7 @@ export function KeyTable({ query, none, mayRevoke, revoke: request, changes }: P
         query={query}
         columns={mayRevoke ? [...COLUMNS, revokeColumn(setConfirming)] : COLUMNS}
         rowKey={(key) => key.id}
-        label={texts.list}
+        label={label}
         empty={<Empty icon={<KeyRound size={20} />} {...none} />}
       />
       {confirming && (
