@@ -480,7 +480,7 @@ async def test_a_refusal_for_too_few_tokens_or_too_many_jobs_has_the_numbers(
 ) -> None:
     dear, cheap = await catalog_api.effect(credits_cost=101), await catalog_api.effect()
     file_id = await catalog_api.file(ann)
-    poor = assert_refused(await catalog_api.try_submit(ann, dear, input_file_id=file_id), 422, "insufficient_tokens")
+    poor = assert_refused(await catalog_api.try_submit(ann, dear, input_file_id=file_id), 402, "insufficient_tokens")
     assert (poor["required_tokens"], poor["balance"]) == (101, 100)
     for _ in range(5):
         await catalog_api.submit(ann, cheap, input_file_id=file_id)

@@ -68,7 +68,7 @@ async def test_the_same_key_returns_the_same_job_marked_as_replayed(jobs_api: Jo
 
 async def test_a_refusal_for_too_few_tokens_or_too_many_jobs_has_the_numbers(jobs_api: JobsApi, ann: Person) -> None:
     poor = assert_refused(
-        await jobs_api.post("/api/admin/jobs", jobs_api.request(ann, cost=101)), 422, "insufficient_tokens"
+        await jobs_api.post("/api/admin/jobs", jobs_api.request(ann, cost=101)), 402, "insufficient_tokens"
     )
     assert (poor["required_tokens"], poor["balance"]) == (101, 100)
     for _ in range(5):
@@ -213,7 +213,7 @@ async def test_a_retry_is_refused_like_a_submit(jobs_api: JobsApi, ann: Person) 
     for _ in range(5):
         await jobs_api.submit(ann, cost=10)
     address = f"/api/ai-jobs/{job['id']}/retry"
-    poor = assert_refused(await jobs_api.post_as(ann, address), 422, "insufficient_tokens")
+    poor = assert_refused(await jobs_api.post_as(ann, address), 402, "insufficient_tokens")
     assert (poor["required_tokens"], poor["balance"]) == (60, 50)
     await jobs_api.credit(ann, 10)
     assert_refused(await jobs_api.post_as(ann, address), 429, "too_many_active_jobs")

@@ -200,7 +200,7 @@ async def test_a_refusal_has_the_class_of_its_code(
     with pytest.raises(InsufficientTokens, match="costs 1000 tokens, and the wallet has 100") as poor:
         await call(callsheet.submit, dear["slug"], file=file, prompt="a cat")
     assert poor.value.data == {"required_tokens": 1000, "balance": 100}
-    assert (poor.value.code, poor.value.status) == ("insufficient_tokens", 422)
+    assert (poor.value.code, poor.value.status) == ("insufficient_tokens", 402)
     assert poor.value.request_id
     with pytest.raises(InvalidRequest) as wrong:
         await call(callsheet.submit, dear["slug"], file=file, prompt="a cat", strength=99)

@@ -98,7 +98,7 @@ async def test_an_order_is_one_job_that_the_customers_page_watches_and_a_refund_
     order = {"customer": "cid", "order": "order-1", "effect": effect["id"], "fields": {"prompt": "a cat"}}
     order["input_file_id"] = file_id
     poor = await ask(shop, "/orders", order)
-    assert (poor.status_code, poor.json()["code"]) == (422, "insufficient_tokens")
+    assert (poor.status_code, poor.json()["code"]) == (402, "insufficient_tokens")
     await pay(shop, "cid", 50, "pi_3")
     first, second = [await ask(shop, "/orders", order) for _ in range(2)]
     assert (first.status_code, second.status_code) == (201, 201)

@@ -280,7 +280,7 @@ async def test_an_admin_may_set_the_priority_of_a_task(actor_harness: ActorHarne
 
 async def test_a_task_without_enough_tokens_is_refused(actor_harness: ActorHarness) -> None:
     poor = await actor_harness.person(tokens=2)
-    assert_refused(await actor_harness.try_submit(poor, "echo"), 422, "insufficient_tokens")
+    assert_refused(await actor_harness.try_submit(poor, "echo"), 402, "insufficient_tokens")
 
 
 async def test_g6_a_task_of_another_user_is_not_found(actor_harness: ActorHarness, ann: Person) -> None:
