@@ -365,3 +365,37 @@ async def test_the_size_of_a_response_does_not_grow_with_the_number_of_errors(
     response = await client.post("/api/keys", json=dict.fromkeys(names, 1), headers=signed_in)
     assert_refused(response, 422, "invalid_request", "name", *(name[:200] for name in names[:49]))
     assert len(response.content) < 50_000
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "reason"),
+    [
+        ("/api/me?tennant=x", "query.tennant", "This URL has no query parameter 'tennant'. It has none."),
+        ("/api/ai-jobs?client_refrence=x", "query.client_refrence", "Did you mean 'client_reference'?"),
+        ("/api/ai-jobs?limit=1&Limit=2", "query.Limit", "Did you mean 'limit'?"),
+        ("/api/sessions?color=red", "query.color", "This URL has no query parameter 'color'."),
+    ],
+)
+async def test_g10_an_unknown_query_parameter_is_refused_like_an_unknown_field(
+    client: httpx.AsyncClient, person: Person, path: str, field: str, reason: str
+) -> None:
+    response = await client.get(path, headers=person.headers)
+    problem = assert_refused(response, 422, "invalid_request", field)
+    assert reason in problem["errors"][0]["reason"]
+
+
+async def test_g10_many_unknown_query_parameters_are_named_in_part(client: httpx.AsyncClient, person: Person) -> None:
+    names = "&".join(f"limit{number}=1" for number in range(500))
+    problem = (await client.get(f"/api/ai-jobs?{names}", headers=person.headers)).json()
+    assert [error["field"] for error in problem["errors"]] == [f"query.limit{number}" for number in range(10)]
+
+
+async def test_g10_an_unknown_query_parameter_changes_nothing(
+    client: httpx.AsyncClient, signed_in: dict[str, str]
+) -> None:
+    response = await client.post("/api/keys?dry_run=true", json={"name": "x"}, headers=signed_in)
+    assert_refused(response, 422, "invalid_request", "query.dry_run")
+
+
+async def test_the_caller_is_checked_before_query_parameters(client: httpx.AsyncClient) -> None:
+    assert_refused(await client.get("/api/me?tennant=x"), 401, "not_authenticated")

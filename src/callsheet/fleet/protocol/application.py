@@ -28,6 +28,7 @@ from callsheet.plumbing.http.problems import (
     refusal_of_validation,
     request_id_of,
 )
+from callsheet.plumbing.http.query import check_names
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.errors import (
     FieldProblem,
@@ -123,6 +124,7 @@ class _Endpoint:
     async def _response(self, request: Request) -> Response:
         operation = self._operation
         try:
+            check_names(request, ())
             wants_envelope = self._envelope.is_wanted(request)
             body = await self._read(request)
         except Refusal:
