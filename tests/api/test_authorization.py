@@ -294,6 +294,11 @@ TABLE: dict[Access, str] = {
         GET /api/admin/tenants/{tenant_id}/jobs
         GET /api/admin/tenants/{tenant_id}/quotas
         GET /api/admin/tenants/{tenant_id}/share
+        GET /api/admin/tenants/{tenant_id}/budgets
+        GET /api/admin/tenants/{tenant_id}/budgets/{budget_id}
+        GET /api/admin/tenants/{tenant_id}/budgets/{budget_id}/periods
+        GET /api/admin/tenants/{tenant_id}/spending
+        GET /api/admin/tenants/{tenant_id}/spending.csv
         GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
         GET /api/admin/jobs/{job_id}
         GET /api/admin/jobs/{job_id}/waterfall
@@ -315,6 +320,9 @@ TABLE: dict[Access, str] = {
         DELETE /api/admin/users/{user_id}/keys/{key_id}
         DELETE /api/admin/users/{user_id}/sessions
         DELETE /api/admin/users/{user_id}/sessions/{session_id}
+        POST /api/admin/tenants/{tenant_id}/budgets
+        PATCH /api/admin/tenants/{tenant_id}/budgets/{budget_id}
+        DELETE /api/admin/tenants/{tenant_id}/budgets/{budget_id}
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
         POST /api/admin/jobs/{job_id}/cancel
@@ -476,6 +484,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     # Or a request for something of another tenant would be refused for its body.
     "PATCH /api/webhook-endpoints/{endpoint_id}": {},
     "POST /api/webhook-endpoints/{endpoint_id}/replay": {"since": "2026-11-16T00:00:00Z"},
+    "POST /api/admin/tenants/{tenant_id}/budgets": {"name": "Another", "period": "day", "limit": 1_000_000},
     "PUT /api/admin/users/{user_id}/role": {"role": "tenant_admin"},
     "POST /api/admin/users/{user_id}/keys": {"name": "another"},
     "POST /api/admin/tenants/{tenant_id}/service-keys": {"name": "another", "scopes": ["read"]},

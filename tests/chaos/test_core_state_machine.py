@@ -21,6 +21,7 @@ from tests.chaos.core_operations import CAP, IDENTIFIER, Operation, World, next_
 from tests.chaos.core_state import State, read_state
 from tests.chaos.state_machines import SEEDS, MachineEnvironment, play
 from tests.support.database.installation import empty
+from tests.support.jobs.budgets import add_budget
 from tests.support.jobs.core import Core, open_core
 from tests.support.jobs.crashes import CORE_FAILPOINTS, crashed_at
 
@@ -37,6 +38,10 @@ class CoreEnvironment(MachineEnvironment):
         core = open_core(self.databases)
         ann, bob = await core.member("pool_1", TOKENS), await core.member("pool_2", TOKENS)
         members = [ann, bob, await core.member(tenant=ann, tokens=TOKENS)]
+        # They have room for everything. The check of the ledger finds what is taken or given back wrongly.
+        for member in members:
+            await add_budget(member, limit=10**9, user_id=member.user_id)
+            await add_budget(member, limit=10**9, period="week", time_zone="Europe/Berlin")
         return World(members, [await core.add_workflow(), await core.add_workflow()])
 
     def plane(self) -> Core:

@@ -251,6 +251,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             "retry_job",
             {"ai_jobs_pkey"},
             **statuses_of(Transition.RETRY),
+            has_budgets=True,
             tenant_id=TENANT,
             job_id=job_id(200),
             charge_cycle=1,

@@ -468,6 +468,13 @@ BROKEN = {
         "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_RESERVE', -10, '{stranger}', 1, NULL)",
         {("strays", "stranger")},
     ),
+    "a budget that counts tokens of no job": (
+        "INSERT INTO budgets (tenant_id, id, name, period, time_zone, token_limit)"
+        " VALUES ('{tenant_id}', gen_random_uuid(), 'A day', 'day', 'UTC', 10);"
+        "INSERT INTO budget_periods (tenant_id, budget_id, first_day, taken, most)"
+        " SELECT tenant_id, id, current_date, 5, 10 FROM budgets WHERE {tenant}",
+        {("budgets", None)},
+    ),
 }
 
 

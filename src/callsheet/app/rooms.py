@@ -12,6 +12,7 @@ from callsheet.settings import Settings
 if TYPE_CHECKING:
     from callsheet.app.in_process.runner import TaskRunner
     from callsheet.batches.room import BatchesRoom
+    from callsheet.budgets.room import BudgetsRoom
     from callsheet.catalog.room import CatalogRoom
     from callsheet.deliveries.room import DeliveriesRoom
     from callsheet.dispatch.room import DispatchRoom
@@ -227,6 +228,12 @@ class Rooms:
         return deliveries
 
     @cached_property
+    def budgets(self) -> BudgetsRoom:
+        from callsheet.budgets.room import open_budgets
+
+        return open_budgets(self.databases, self.identity)
+
+    @cached_property
     def protocol(self) -> WorkerProtocol:
         from callsheet.fleet.protocol.worker_protocol import open_protocol
 
@@ -345,7 +352,7 @@ class Rooms:
         return (
             *(self.identity, self.media, self.catalog, self.dispatch, self.jobs, self.effects, self.fleet),
             *(self.webhooks, self.protocol, self.tasks, self.pipelines, self.library, self.wallet, self.scaling),
-            *(self.statistics, self.all_jobs, self.deliveries, self.batches),
+            *(self.statistics, self.all_jobs, self.deliveries, self.batches, self.budgets),
         )
 
     @property

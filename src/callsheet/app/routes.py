@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from callsheet.app.rooms import Rooms
 from callsheet.batches.room import batch_routers
+from callsheet.budgets.room import budget_routers
 from callsheet.catalog.room import catalog_routers
 from callsheet.deliveries.room import delivery_routers
 from callsheet.effects.room import effects_routers
@@ -49,6 +50,7 @@ def all_routers(rooms: Rooms) -> list[Router]:
         *library_routers(rooms.library, users),
         *batch_routers(rooms.batches, users),
         *delivery_routers(rooms.deliveries, users),
+        *budget_routers(rooms.budgets, users),
         *wallet_routers(databases, rooms.wallet, identity, jobs.journal.wallet_changed),
         *scaling_routers(databases, rooms.scaling, users),
         *statistics_routers(rooms.statistics, users),

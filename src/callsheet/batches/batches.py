@@ -124,6 +124,7 @@ class Batches:
                 job,
                 batch_id=batch_id,
                 batch_item=number,
+                key_id=principal.key_id,
                 client_reference=item.client_reference,
                 metadata=item.metadata,
                 webhook_url=request.webhook_url,

@@ -87,6 +87,8 @@ class ClaimedRun(NamedTuple):
     spent: int
     prompt: str | None
     variables: Mapping[str, Any]
+    # The API key that started it.
+    key_id: UUID | None
     reason: str | None
     reason_detail: str | None
     # The first is when the scheduler examines the run next, unless a change makes the run due earlier. The second is

@@ -55,7 +55,7 @@ class Quotes:
         name = _one_of(wanted)
         body: KeyedRequest = getattr(wanted, name)
         draft = await self._draft(principal, name, body)
-        new, pool = replace(draft.new, **chosen_in(body)), await self._databases.pool(principal.pool)
+        new, pool = replace(draft.new, **chosen_in(principal, body)), await self._databases.pool(principal.pool)
         found = await self._submission.standing(pool, new)
         refusals = [] if draft.refusal is None else [draft.refusal]
         refusals += [each async for each in self._submission.refusals(pool, new, found)]

@@ -1,4 +1,4 @@
-"""The audit of the ledger: proves G2 over every wallet of a pool, in one snapshot."""
+"""The audit of the ledger: proves G2 and G14 over every wallet of a pool, in one snapshot."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ RULES = MappingProxyType(
         "settlements": SQL["audit_settlements"],
         "strays": SQL["audit_strays"],
         "room": SQL["audit_room"],
+        "budgets": SQL["audit_budgets"],
     }
 )
 # The audit reads whole tables. The timeout of the connection is for statements of requests.
@@ -57,7 +58,7 @@ class PoolResult:
 
 
 async def audit(pool: Database) -> list[LedgerFinding]:
-    """All findings of the pool. An empty list means that G2 holds."""
+    """All findings of the pool. An empty list means that G2 and G14 hold."""
     return list((await audit_pool(pool)).first)
 
 

@@ -136,3 +136,19 @@ WHERE w.balance + held.tokens > 9223372036854775807
 SELECT t.tenant_id, t.user_id, t.job_id, t.charge_cycle, t.type, t.id FROM token_transactions t
 LEFT JOIN ai_jobs j ON j.tenant_id = t.tenant_id AND j.id = t.job_id
 WHERE t.job_id IS NOT NULL AND (j.id IS NULL OR t.charge_cycle > j.charge_cycle)
+
+-- name: audit_budgets
+-- What a budget says was taken in a period is the sum of the reserves that count there, without what was given back,
+-- and never more than its limit. Reads budgets, which belong to another room and are in the same database.
+SELECT p.tenant_id, b.user_id, p.budget_id, p.first_day, p.taken, p.most, coalesce(counted.tokens, 0) AS tokens
+FROM budget_periods p JOIN budgets b ON b.tenant_id = p.tenant_id AND b.id = p.budget_id
+LEFT JOIN (
+    SELECT period_id, sum(-reserve.amount - coalesce(refund.amount, 0)) AS tokens
+    FROM token_transactions reserve CROSS JOIN LATERAL unnest(reserve.budget_periods) AS counts_in (period_id)
+    LEFT JOIN token_transactions refund
+        ON refund.tenant_id = reserve.tenant_id AND refund.job_id = reserve.job_id
+        AND refund.charge_cycle = reserve.charge_cycle AND refund.type = 'JOB_REFUND'
+    WHERE reserve.budget_periods IS NOT NULL
+    GROUP BY period_id
+) counted ON counted.period_id = p.id
+WHERE p.taken <> coalesce(counted.tokens, 0) OR p.taken > p.most

@@ -6,7 +6,8 @@ A refusal has a stable `code` that programs match on. The docstring of its class
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from callsheet.wire.plurals import counted
@@ -277,6 +278,32 @@ class InsufficientTokens(Refusal):
             required_tokens=required_tokens,
             balance=balance,
         )
+
+
+class BudgetReached(Refusal):
+    """A budget has too few tokens left for this job in its current period."""
+
+    code = "budget_reached"
+
+    @classmethod
+    def of(cls, required_tokens: int, budget: Mapping[str, Any], noun: str = "job") -> BudgetReached:
+        """`budget`: what the database function `budget_refusal` returns. Empty: it has room again."""
+        if not budget:
+            return cls("Send the request again: the budget has tokens again.", retry_after_seconds=1)
+        named = f"The {noun} costs {counted(required_tokens, 'token')}. The budget {budget['budget']!r}"
+        data = {
+            "required_tokens": required_tokens,
+            **{name: budget[name] for name in ("budget_id", "budget", "resets_at")},
+        }
+        if required_tokens > budget["limit"]:
+            return cls(f"{named} allows fewer tokens in a whole period. Ask an administrator of your tenant.", **data)
+        refusal = cls(
+            f"{named} has fewer tokens left until {budget['resets_at']}. Wait, or ask an administrator of your tenant.",
+            retry_after_seconds=max(1, int(budget["wait_seconds"])),
+            **data,
+        )
+        refusal.retry_after_seconds = max(1, int(budget["wait_seconds"]))
+        return refusal
 
 
 class TooManyActiveJobs(Refusal):

@@ -74,6 +74,8 @@ class AuthorizationSetup:
         task_id, product_id = await _task_and_product(plane, owner)
         made = await _tree(plane, owner)
         endpoint_names, endpoint_secret = await _endpoint(catalog_api, owner)
+        wanted = {"name": "A day", "period": "day", "limit": 1_000_000}
+        budget = await catalog_api.made(f"/api/admin/tenants/{owner.tenant.id}/budgets", wanted)
         invited = {"tenant": owner.tenant.slug, "email": f"invited-{lease['dispatch_id']}@example.com"}
         invitation = await catalog_api.made("/api/admin/invitations", invited)
         bulk = {"action": "cancel", "filter": {"job_id": ["01900000-0000-7000-8000-000000000000"]}}
@@ -152,6 +154,7 @@ class AuthorizationSetup:
                 "session_id": "01900000-0000-7000-8000-000000000000",
                 "audit_id": str(audit["id"]),
                 **endpoint_names,
+                "budget_id": budget["id"],
                 **made,
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},

@@ -23,6 +23,7 @@ class Permission(StrEnum):
     SEE_WALLETS = "see wallets of users"
     GIVE_CREDITS = "give tokens to users"
     AUDIT_LEDGER = "audit the ledger"
+    MANAGE_BUDGETS = "change budgets"
     SEE_JOBS = "see jobs of users"
     MANAGE_JOBS = "cancel and retry jobs of users"
     # The payload of a job names the operator's graphs and models, and the traceback of an error names the operator's
@@ -58,6 +59,7 @@ _OWN_TENANT = frozenset(
         Permission.MANAGE_USERS,
         Permission.SEE_TENANTS,
         Permission.SEE_WALLETS,
+        Permission.MANAGE_BUDGETS,
         Permission.SEE_JOBS,
         Permission.SEE_FILES,
         Permission.MANAGE_JOBS,

@@ -9,7 +9,7 @@ import asyncpg
 
 from callsheet.dispatch.facts import EndStatus, JobEnd
 from callsheet.identity.access.principal import Owner
-from callsheet.jobs.change.retry import SQL
+from callsheet.jobs.change.retry import SQL, LockedWallet, refusal_of_budget
 from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.machine.rows import JobRow
@@ -70,22 +70,30 @@ class BatchChanges:
         """Retries every job that failed or expired, all in one transaction. Their tokens are reserved again."""
         self._require_space()
         retried: list[tuple[TransitionRequest, TransitionResult]] = []
-        async with pool.transaction() as connection:
-            balance = await SQL["lock_wallet"].value(connection, tenant_id=owner.tenant_id, user_id=owner.user_id)
-            rows = await self._jobs(connection, owner, batch_id, RETRIED)
-            await self._check(connection, owner, rows, balance)
-            try:
+        rows: list[JobRow] = []
+        balance = 0
+        try:
+            async with pool.transaction() as connection:
+                names = {"tenant_id": owner.tenant_id, "user_id": owner.user_id}
+                locked = await SQL["lock_wallet"].row(connection, LockedWallet, **names)
+                assert locked is not None, "it creates the wallet"
+                balance = locked.balance
+                rows = await self._jobs(connection, owner, batch_id, RETRIED)
+                await self._check(connection, owner, rows, balance)
                 for row in rows:
                     request = TransitionRequest(row.cycle, f"user:{owner.user_id}")
-                    result = await retry_job(connection, request)
+                    result = await retry_job(connection, request, has_budgets=locked.has_budgets)
                     if result is not None:
                         retried.append((request, result))
                 # Each job has a new cycle and a new deadline.
                 waiting = await self._jobs(connection, owner, batch_id, (JobStatus.PENDING,))
-            except asyncpg.CheckViolationError as violation:
-                if violation.constraint_name == "wallet_is_never_negative":
-                    raise InsufficientTokens(sum(row.cost for row in rows), balance, "retry") from None
-                raise
+        except asyncpg.CheckViolationError as violation:
+            cost = sum(row.cost for row in rows)
+            if violation.constraint_name == "wallet_is_never_negative":
+                raise InsufficientTokens(cost, balance, "retry") from None
+            if violation.constraint_name == "budget_is_never_exceeded":
+                raise await refusal_of_budget(pool, rows[0], cost, "retry") from None
+            raise
         for request, result in retried:
             self._journal.changed(Transition.RETRY, result, request)
         await hit(Failpoint.BATCH_RETRY_BEFORE_RELAY)

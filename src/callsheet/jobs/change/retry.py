@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -9,6 +10,7 @@ import asyncpg
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
+from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import Transitions, retry_job
@@ -16,13 +18,19 @@ from callsheet.jobs.show.reader import require_job
 from callsheet.jobs.show.views import job_view
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds, counted_as
 from callsheet.media.free_space import RequireSpace
+from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
+from callsheet.wire.errors import BudgetReached, InsufficientTokens, InvalidRequest, NotFound, WrongState
 from callsheet.wire.jobs import Job
 from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.jobs.change")
+
+
+class LockedWallet(NamedTuple):
+    balance: int
+    has_budgets: bool
 
 
 class _Full(Exception):
@@ -73,13 +81,16 @@ class Retries:
             raise _belongs_to_run(row.run_id)
         counted = counted_as(row.run_id, row.batch_id, row.actor, row.kind)
         request = TransitionRequest(row.cycle, actor, reason=reason)
+        locked = LockedWallet(0, False)
         try:
             async with pool.transaction() as connection:
-                balance = await SQL["lock_wallet"].value(connection, tenant_id=tenant_id, user_id=row.user_id)
+                found = await SQL["lock_wallet"].row(connection, LockedWallet, tenant_id=tenant_id, user_id=row.user_id)
+                assert found is not None, "it creates the wallet"
+                locked = found
                 active = await SQL["count_active"].value(
                     connection, tenant_id=tenant_id, user_id=row.user_id, counted_as=counted.value
                 )
-                retried = await retry_job(connection, request)
+                retried = await retry_job(connection, request, has_budgets=locked.has_budgets)
                 if retried is not None and not await SQL["inputs_are_ready"].value(
                     connection, tenant_id=tenant_id, user_id=row.user_id, file_ids=job.input_file_ids
                 ):
@@ -92,7 +103,9 @@ class Retries:
             seconds = await self._next_ends.seconds(pool, tenant_id, row.user_id, counted)
             raise self._limits.refusal(counted, active, seconds) from None
         except asyncpg.CheckViolationError as violation:
-            raise _refusal_of(violation, row.cost, balance) from None
+            if violation.constraint_name == "budget_is_never_exceeded":
+                raise await refusal_of_budget(pool, row, row.cost) from None
+            raise _refusal_of(violation, row.cost, locked.balance) from None
         if retried is None:
             raise await self._transitions.deny(Transition.RETRY, request)
         self._journal.changed(Transition.RETRY, retried, request)
@@ -100,6 +113,13 @@ class Retries:
         fresh = await require_job(pool, tenant_id, job_id)
         status = await self._relay.dispatch_now(fresh.row.entry)
         return job_view(fresh._replace(row=fresh.row._replace(status=status)))
+
+
+async def refusal_of_budget(pool: Database, row: JobRow, cost: int, noun: str = "job") -> BudgetReached:
+    """Why jobs like this one cannot be retried for this cost. It is found after the rollback."""
+    async with pool.connection() as connection:
+        found = await SQL["budget_refusal"].value(connection, tenant_id=row.tenant_id, job_id=row.id, cost=cost)
+    return BudgetReached.of(cost, found or {}, noun)
 
 
 def _refusal_of(violation: asyncpg.CheckViolationError, cost: int, balance: int) -> Exception:

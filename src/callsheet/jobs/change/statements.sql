@@ -24,7 +24,17 @@ FROM job
 RETURNING job_id
 
 -- name: lock_wallet
-SELECT wallet_lock(:tenant_id, :user_id)
+-- The locks that tokens are taken under: see 0012_budgets.sql.
+WITH locked_wallet AS MATERIALIZED (
+    SELECT wallet_lock(:tenant_id, :user_id) AS balance
+)
+SELECT balance, CASE WHEN (SELECT true FROM budgets WHERE tenant_id = :tenant_id LIMIT 1)
+    THEN budgets_lock(:tenant_id) ELSE false END AS has_budgets
+FROM locked_wallet
+
+-- name: budget_refusal
+SELECT budget_refusal(tenant_id, user_id, key_id, provider, :cost::bigint) FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: inputs_are_ready
 SELECT files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[])

@@ -4,10 +4,10 @@
 -- the state machine (jobs/machine/states.py). A job changes only in the charge cycle that the caller names, and only if
 -- its lease_seq is in the range that the caller names.
 --
--- Every statement takes its locks in the same order: wallets, then jobs, then stream counters, each in key order.
--- Therefore a LATERAL sub-select locks the jobs one after the other, in the order of `wanted_transition`, before they
--- are updated. `numbered_job` calls next_user_seq, which locks a stream counter, in the order of its ORDER BY:
--- PostgreSQL calls a volatile function after the sort.
+-- Every statement takes its locks in the same order: wallets, then budgets, then jobs, then stream counters,
+-- each in key order. Therefore a LATERAL sub-select locks the jobs one after the other, in the order of
+-- `wanted_transition`, before they are updated. `numbered_job` calls next_user_seq, which locks a stream counter, in
+-- the order of its ORDER BY: PostgreSQL calls a volatile function after the sort.
 --
 -- PostgreSQL runs a CTE that only calls functions when the statement reads it for the first time, and never if the
 -- statement does not read it. `{runs_media}` is always true and reads `media` to its end.
@@ -35,6 +35,9 @@
 
 -- part: after_locked_wallet
 (SELECT count(*) FROM locked_wallet) >= 0
+
+-- part: after_locked_budget
+(SELECT count(*) FROM locked_budget) >= 0
 
 -- part: with_locked_job
 CROSS JOIN LATERAL (
@@ -225,11 +228,16 @@ WITH wanted_transition AS MATERIALIZED (
         ) job
         ORDER BY tenant_id, user_id
     ) owner
+), locked_budget AS MATERIALIZED (
+    -- A tenant without budgets costs one look at an index.
+    SELECT CASE WHEN (SELECT true FROM budgets WHERE tenant_id = tenant.tenant_id LIMIT 1)
+        THEN budgets_lock(tenant_id) END
+    FROM (SELECT DISTINCT tenant_id FROM wanted_transition WHERE {after_locked_wallet} ORDER BY tenant_id) tenant
 ), locked_job AS MATERIALIZED (
     SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.provider_job_id, r.error, r.error_fingerprint,
         r.trace, r.request_id, job.status AS from_status
     FROM wanted_transition r {with_locked_job}
-    WHERE {after_locked_wallet}
+    WHERE {after_locked_budget}
 ), ended_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
         error = coalesce(l.error, j.error), error_fingerprint = coalesce(l.error_fingerprint, j.error_fingerprint),
@@ -272,7 +280,7 @@ WHERE {runs_media} AND {runs_refund} AND {runs_batch} AND {runs_delivery}
 
 -- name: retry_job
 -- The next charge cycle of one job that failed or expired: everything that its last cycle left is reset, and its tokens
--- are reserved again. The caller holds the lock of the wallet.
+-- are reserved again. The caller holds the locks of the wallet and of the budgets.
 WITH locked_job AS MATERIALIZED (
     SELECT tenant_id, id AS job_id, status AS from_status FROM ai_jobs
     WHERE tenant_id = :tenant_id AND id = :job_id AND charge_cycle = :charge_cycle
@@ -287,7 +295,7 @@ WITH locked_job AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.batch_id, j.event_seq, j.kind
+        j.video_id, j.batch_id, j.event_seq, j.kind, j.key_id, j.provider
 ), event AS (
     INSERT INTO job_events (
         tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, request_id)
@@ -305,7 +313,8 @@ WITH locked_job AS MATERIALIZED (
     HAVING count(*) > 0
 ), charge AS MATERIALIZED (
     -- A replay of a candidate also counts in the budget of its run, again.
-    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
+    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL,
+            NULL, CASE WHEN :has_budgets THEN budgets_take(tenant_id, user_id, key_id, provider, cost) END),
         CASE WHEN kind = 'replay' THEN replay_retry(tenant_id, job_id, charge_cycle, cost) END
     FROM retried_job
 ), batch AS MATERIALIZED (

@@ -87,8 +87,10 @@ async def start_jobs(connection: Connection, transition: Transition, requests: R
     )
 
 
-async def retry_job(connection: Connection, request: TransitionRequest) -> TransitionResult | None:
-    """Starts the next charge cycle of an ended job. The caller holds the lock of the wallet."""
+async def retry_job(
+    connection: Connection, request: TransitionRequest, *, has_budgets: bool
+) -> TransitionResult | None:
+    """Starts the next charge cycle of an ended job. The caller holds the locks of the wallet and of the budgets."""
     return await TRANSITION_SQL["retry_job"].row(
         connection,
         TransitionResult,
@@ -97,6 +99,7 @@ async def retry_job(connection: Connection, request: TransitionRequest) -> Trans
         actor=request.actor,
         reason=request.reason,
         request_id=request.request_id,
+        has_budgets=has_budgets,
     )
 
 

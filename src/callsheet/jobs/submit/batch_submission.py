@@ -16,7 +16,7 @@ from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.submit.active_limits import ActiveLimits, CountedAs
 from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, attempts_and_lease, entry_of_new_job
-from callsheet.jobs.submit.submission import SQL, STORAGE_QUOTAS, UNKNOWN_WEBHOOK, NumberedJob
+from callsheet.jobs.submit.submission import SQL, STORAGE_QUOTAS, UNKNOWN_WEBHOOK, NumberedJob, note_refusal
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
@@ -25,7 +25,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import current_request_id
-from callsheet.wire.errors import InsufficientTokens, InvalidRequest
+from callsheet.wire.errors import BudgetReached, InsufficientTokens, InvalidRequest
 from callsheet.wire.jobs import JobStatus
 
 # Jobs of one statement. A statement for all of them would hold a thousand payloads in memory at once.
@@ -36,16 +36,26 @@ Begin = Callable[[Connection], Awaitable[bool]]
 
 class BatchCheck(NamedTuple):
     balance: int
+    has_budgets: bool
     active: int
     has_files: bool
     has_room: bool
     has_webhook: bool
+    budget_refusal: Mapping[str, Any] | None
 
 
 class BatchJobRow(NamedTuple):
     job_id: UUID
     accepted_at: datetime
     deadline_at: datetime
+
+
+class _NoBudget(Exception):
+    """A budget has no room for all jobs. It is noted after the rollback."""
+
+    def __init__(self, budget: Mapping[str, Any]):
+        super().__init__()
+        self.budget = budget
 
 
 class _NoRoom(Exception):
@@ -82,7 +92,11 @@ class BatchSubmission:
                 if not await begin(connection):
                     return
                 self._check(found, jobs)
-                written = await self._write(connection, owner, [(new, uuid7()) for new in jobs])
+                numbered = [(new, uuid7()) for new in jobs]
+                written = await self._write(connection, owner, numbered, found.has_budgets)
+        except _NoBudget as refused:
+            await note_refusal(pool, owner.tenant_id, refused.budget)
+            raise BudgetReached.of(sum(job.cost for job in jobs), refused.budget, "batch") from None
         except _NoRoom:
             raise await self._usage.refusal(pool, owner.tenant_id, owner.user_id) from None
         for job in written:
@@ -99,6 +113,10 @@ class BatchSubmission:
             tenant_id=owner.tenant_id,
             user_id=owner.user_id,
             counted_as=CountedAs.BATCHES.value,
+            # All jobs of a batch are of one effect and one request.
+            key_id=jobs[0].key_id,
+            provider=jobs[0].provider,
+            cost=sum(job.cost for job in jobs),
             file_ids=list({file_id for job in jobs for file_id in job.input_file_ids}),
             webhook_url=jobs[0].webhook_url,
             **limits,
@@ -116,12 +134,16 @@ class BatchSubmission:
         cost = sum(job.cost for job in jobs)
         if found.balance < cost:
             raise InsufficientTokens(cost, found.balance, "batch")
+        if found.budget_refusal is not None:
+            raise _NoBudget(found.budget_refusal)
         if not found.has_room:
             raise _NoRoom
         if found.active + len(jobs) > self._limits.of(CountedAs.BATCHES):
             raise self._limits.refusal(CountedAs.BATCHES, found.active, new=len(jobs))
 
-    async def _write(self, connection: Connection, owner: Owner, jobs: Sequence[NumberedJob]) -> list[AcceptedJob]:
+    async def _write(
+        self, connection: Connection, owner: Owner, jobs: Sequence[NumberedJob], has_budgets: bool
+    ) -> list[AcceptedJob]:
         written = []
         for start in range(0, len(jobs), AT_ONCE):
             part = jobs[start : start + AT_ONCE]
@@ -135,6 +157,7 @@ class BatchSubmission:
                 lifetime_seconds=self._settings.lifetime_seconds,
                 actor=f"user:{owner.user_id}",
                 request_id=current_request_id(),
+                has_budgets=has_budgets,
             )
             times = {row.job_id: (row.accepted_at, row.deadline_at) for row in rows}
             written += [

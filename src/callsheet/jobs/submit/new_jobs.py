@@ -97,6 +97,8 @@ class NewJob:
     batch_item: int | None = None
     task: NewTask | None = None
     slot: Slot | None = None
+    # The API key of the request, whose budgets count the job.
+    key_id: UUID | None = field(default=None, compare=False)
     # The texts that lists show. None: lists show the kind, and search does not find the job.
     description: JobDescription | None = None
     # For an effect job: `input_payload` as the user sent it.

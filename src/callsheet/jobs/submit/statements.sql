@@ -4,7 +4,16 @@
 tenant_id, id, user_id, kind, cost, workflow_id, stage, provider, concurrency_identifier, priority, max_attempts,
 lease_seconds, run_limit_seconds, payload, effect_id, video_id, input_file_ids, idempotency_key, request_hash,
 request_fields, actor, queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, batch_id, batch_item,
-refund_on_cancel, medium, client_reference, metadata, webhook_url
+refund_on_cancel, medium, client_reference, metadata, webhook_url,
+key_id
+
+-- part: after_new_job
+-- All wallets are locked before the first budget. Otherwise, PostgreSQL 17 reads the next row of `new_job` after it:
+-- the rows are in the order of tenants already.
+(SELECT count(*) FROM new_job) >= 0
+
+-- part: after_locked_wallet
+(SELECT count(*) FROM locked_wallet) >= 0
 
 -- part: runs_reservation
 -- PostgreSQL runs a CTE that only calls functions if the statement reads it.
@@ -43,24 +52,34 @@ CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
 -- name: quote
 -- Locks and writes nothing, so a submit a moment later may find something else.
 SELECT coalesce((SELECT w.balance FROM token_wallets w WHERE w.tenant_id = j.tenant_id AND w.user_id = j.user_id), 0)
-    AS balance, {checks}
+    AS balance, {checks},
+    CASE WHEN EXISTS (SELECT FROM budgets WHERE tenant_id = j.tenant_id)
+        THEN budget_refusal(tenant_id, user_id, (job).key_id, (job).provider, (job).cost) END AS budget_refusal
 FROM (SELECT {job_and_limits} FROM {new_entries}) j
 
 -- name: submit
 -- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
 -- afterwards (active_jobs_as is volatile) includes everything that was committed while it waited for the lock. A
--- statement has at most one job per user, because two of them would not count each other. `job` and `description` are
--- rows of their tables, so that the columns of a job are named in one place.
+-- statement has at most one job per user, because two of them would not count each other. Two jobs of a tenant may find
+-- room in the same budget; `budgets_take` then refuses the whole statement, and the jobs are submitted one by one.
+-- `job` and `description` are rows of their tables, so that the columns of a job are named in one place.
 -- one statement because: several statements would hold the lock of the wallet for several round trips.
 WITH new_job AS MATERIALIZED (
     SELECT {job_and_limits}, wallet_lock((job).tenant_id, (job).user_id) AS balance FROM {new_entries}
     ORDER BY tenant_id, user_id
+), locked_budget AS MATERIALIZED (
+    -- A tenant without budgets costs one look at an index.
+    SELECT tenant_id, CASE WHEN (SELECT true FROM budgets WHERE tenant_id = tenant.tenant_id LIMIT 1)
+        THEN budgets_lock(tenant_id) END AS has_budgets
+    FROM (SELECT DISTINCT tenant_id FROM new_job WHERE {after_new_job} ORDER BY tenant_id) tenant
 ), checked_job AS MATERIALIZED (
-    SELECT job, tenant_id, job_id, description, event_actor, request_id, slot, active_limit, balance,
+    SELECT job, tenant_id, job_id, has_budgets, description, event_actor, request_id, slot, active_limit, balance,
         clock_timestamp() AS now, {checks},
         -- A place in the tree of a run, which belongs to a higher room in the same database.
-        CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, (job).cost, slot) END AS slot_refusal
-    FROM new_job
+        CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, (job).cost, slot) END AS slot_refusal,
+        CASE WHEN has_budgets
+            THEN budget_refusal(tenant_id, user_id, (job).key_id, (job).provider, (job).cost) END AS budget_refusal
+    FROM new_job LEFT JOIN locked_budget USING (tenant_id)
 ), accepted_job AS (
     INSERT INTO ai_jobs ({new_job_columns}, status, event_seq, lifetime_seconds, created_at, submitted_at, deadline_at,
         counted_bytes)
@@ -70,7 +89,7 @@ WITH new_job AS MATERIALIZED (
     FROM (
         SELECT (job).*, (description).sent, slot, now FROM checked_job
         WHERE balance >= (job).cost AND active < active_limit AND has_files AND has_video AND has_room
-          AND has_webhook AND wait_seconds IS NULL AND slot_refusal IS NULL
+          AND has_webhook AND wait_seconds IS NULL AND slot_refusal IS NULL AND budget_refusal IS NULL
     ) accepted
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, effect_id, video_id, created_at,
@@ -91,9 +110,12 @@ WITH new_job AS MATERIALIZED (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM accepted_job
 ), reservation AS MATERIALIZED (
-    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL),
-        CASE WHEN video_id IS NOT NULL THEN video_take(tenant_id, video_id, job_id, effect_id, status) END
-    FROM accepted_job
+    SELECT wallet_move(a.tenant_id, a.user_id, 'JOB_RESERVE', -a.cost, job_id, charge_cycle, NULL,
+            NULL, CASE WHEN has_budgets
+                THEN budgets_take(a.tenant_id, a.user_id, (job).key_id, (job).provider, a.cost) END),
+        CASE WHEN video_id IS NOT NULL THEN video_take(a.tenant_id, video_id, job_id, effect_id, status) END
+    FROM accepted_job a JOIN checked_job c USING (job_id)
+    WHERE a.tenant_id = c.tenant_id
 ), filled_slot AS MATERIALIZED (
     SELECT slot_take(tenant_id, job_id, cost, slot) FROM accepted_job JOIN checked_job USING (tenant_id, job_id)
     WHERE slot IS NOT NULL
@@ -103,18 +125,43 @@ WITH new_job AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = a.tenant_id)
 )
 SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,
-    has_webhook, wait_seconds, slot_refusal
+    has_webhook, wait_seconds, slot_refusal, budget_refusal
 FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
 WHERE {runs_reservation} AND {runs_filled_slot} AND {runs_delivery}
 
+-- name: lock_owners
+-- For several statements in one transaction whose users differ: all locks are taken in their order before the first.
+WITH locked_wallet AS MATERIALIZED (
+    SELECT tenant_id, wallet_lock(tenant_id, user_id) FROM (
+        SELECT DISTINCT tenant_id, user_id FROM unnest(:tenant_ids::uuid[], :user_ids::uuid[]) AS o (tenant_id, user_id)
+        ORDER BY tenant_id, user_id
+    ) owner
+)
+SELECT CASE WHEN (SELECT true FROM budgets WHERE tenant_id = tenant.tenant_id LIMIT 1)
+    THEN budgets_lock(tenant_id) END
+FROM (SELECT DISTINCT tenant_id FROM locked_wallet WHERE {after_locked_wallet} ORDER BY tenant_id) tenant
+
+-- name: budget_refused
+SELECT budget_refused(:tenant_id, :budget_id)
+
 -- name: check_batch
--- Locks the wallet of the user, and reads what decides whether the jobs of a batch are accepted. The caller writes them
--- in the same transaction.
-SELECT wallet_lock(:tenant_id, :user_id) AS balance, active_jobs_as(:tenant_id, :user_id, :counted_as) AS active,
+-- Locks the wallet of the user and the budgets, and reads what decides whether the jobs of a batch are accepted. The
+-- caller writes them in the same transaction.
+WITH locked_wallet AS MATERIALIZED (
+    SELECT wallet_lock(:tenant_id, :user_id) AS balance
+), locked_budget AS MATERIALIZED (
+    SELECT balance, CASE WHEN (SELECT true FROM budgets WHERE tenant_id = :tenant_id LIMIT 1)
+        THEN budgets_lock(:tenant_id) ELSE false END AS has_budgets
+    FROM locked_wallet
+)
+SELECT balance, has_budgets, active_jobs_as(:tenant_id, :user_id, :counted_as) AS active,
     files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[]) AS has_files,
     storage_has_room(:tenant_id, :user_id, :user_storage_bytes::bigint, :user_storage_files::bigint,
         :tenant_storage_bytes::bigint, :tenant_storage_files::bigint, :user_database_bytes::bigint) AS has_room,
-    :webhook_url::text IS NULL OR webhook_endpoint_of(:tenant_id, :user_id, :webhook_url) IS NOT NULL AS has_webhook
+    :webhook_url::text IS NULL OR webhook_endpoint_of(:tenant_id, :user_id, :webhook_url) IS NOT NULL AS has_webhook,
+    CASE WHEN has_budgets
+        THEN budget_refusal(:tenant_id, :user_id, :key_id, :provider, :cost::bigint) END AS budget_refusal
+FROM locked_budget
 
 -- name: submit_batch
 -- Writes jobs of one batch that the caller has checked, in the order of their items, with tokens, events and outbox.
@@ -128,7 +175,8 @@ WITH new_job AS MATERIALIZED (
         now + make_interval(secs => :lifetime_seconds::integer),
         pg_column_size(payload) + coalesce(pg_column_size(sent), 0)
     FROM (SELECT (job).*, (description).sent, now FROM new_job) accepted
-    RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, created_at, deadline_at, batch_item
+    RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, created_at, deadline_at, batch_item,
+        key_id, provider
 ), counter AS MATERIALIZED (
     SELECT next_user_seq(:tenant_id, :user_id, jsonb_array_length(:entries)) AS first_seq
 ), event AS (
@@ -146,7 +194,10 @@ WITH new_job AS MATERIALIZED (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM accepted_job
 ), reservation AS MATERIALIZED (
-    SELECT wallet_reserve(:tenant_id, :user_id, array_agg(job_id), array_agg(cost)) FROM accepted_job
+    SELECT wallet_reserve(:tenant_id, :user_id, array_agg(job_id), array_agg(cost), CASE WHEN :has_budgets
+        THEN budgets_take(:tenant_id, :user_id, key_id, provider, sum(cost)::bigint) END)
+    FROM accepted_job
+    GROUP BY key_id, provider
 ), delivery AS MATERIALIZED (
     SELECT deliveries_write(tenant_id, job_id) FROM accepted_job a
     WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = a.tenant_id)

@@ -5,7 +5,7 @@ If the statement writes nothing, a second query finds the reason. The relay then
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from uuid import UUID
 
 import asyncpg
 
-from callsheet.identity.access.principal import Owner
+from callsheet.identity.access.principal import Owner, Principal
 from callsheet.identity.accounts.quotas import Quotas
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.jobs.machine.journal import Journal
@@ -28,13 +28,15 @@ from callsheet.jobs.submit.request_fields import differing, fields_of, hash_of, 
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
-from callsheet.plumbing.database.sql import names_of, statements
+from callsheet.plumbing.database.sql import Connection, names_of, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.ids import uuid7
+from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import KeyedRequest
 from callsheet.wire.errors import (
+    BudgetReached,
     FieldProblem,
     IdempotencyKeyReused,
     InsufficientStorage,
@@ -49,6 +51,7 @@ from callsheet.wire.errors import (
 from callsheet.wire.jobs import Job, JobRequest, JobStatus
 from callsheet.wire.operate.quotas import QuotaLimits
 
+log = get_logger(__name__)
 SQL = statements("callsheet.jobs.submit")
 MACHINE_SQL = statements("callsheet.jobs.machine")
 
@@ -81,6 +84,8 @@ class SubmitRow(NamedTuple):
     # Time until the user may submit a job again; None: now.
     wait_seconds: int | None
     slot_refusal: str | None
+    # The budget that has no room; None: all have.
+    budget_refusal: Mapping[str, Any] | None
 
 
 class Standing(NamedTuple):
@@ -93,6 +98,7 @@ class Standing(NamedTuple):
     has_webhook: bool
     has_room: bool
     wait_seconds: int | None
+    budget_refusal: Mapping[str, Any] | None
 
 
 # A new job and its id.
@@ -182,7 +188,7 @@ class Submission:
             earlier = await self._find_earlier(pool, owner.tenant_id, owner.user_id, key, request)
             if earlier is not None:
                 return earlier
-        new = replace(await prepare(), request=request, **chosen_in(body))
+        new = replace(await prepare(), request=request, **chosen_in(owner, body))
         return await (submit or self.submit)(new)
 
     def limits_of(self, new: NewJob) -> tuple[int, int | None]:
@@ -214,6 +220,8 @@ class Submission:
             yield InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
         if found.balance < new.cost:
             yield InsufficientTokens(new.cost, found.balance)
+        elif found.budget_refusal is not None:
+            yield await self._of_budget(pool, new, found, found.budget_refusal)
         if not found.has_room:
             yield await self.usage.refusal(pool, new.tenant_id, new.user_id)
         if found.wait_seconds is not None:
@@ -224,6 +232,13 @@ class Submission:
             names = (new.tenant_id, new.user_id, new.counted_as)
             seconds = None if of_run else await self._next_ends.seconds(pool, *names)
             yield self._limits.refusal(new.counted_as, found.active, seconds)
+
+    async def _of_budget(
+        self, pool: Database, new: NewJob, found: SubmitRow | Standing, budget: Mapping[str, Any]
+    ) -> BudgetReached:
+        if isinstance(found, SubmitRow):
+            await note_refusal(pool, new.tenant_id, budget)
+        return BudgetReached.of(new.cost, budget)
 
     async def _insert(self, pool: Database, numbered: NumberedJob) -> SubmitRow:
         batcher = self._batchers.get(pool.name)
@@ -240,6 +255,9 @@ class Submission:
             # written.
             waves = list(_one_per_user(batch))
             async with pool.transaction() if len(waves) > 1 else pool.connection() as connection:
+                owners = [(new.tenant_id, new.user_id) for new, _ in batch]
+                if len(waves[0]) < len(set(owners)):
+                    await _lock(connection, owners)
                 for together in waves:
                     found = await SQL["submit"].rows(
                         connection,
@@ -324,9 +342,23 @@ class Submission:
             raise IdempotencyKeyReused.by("job", job.id, others)
 
 
-def chosen_in(body: KeyedRequest) -> dict[str, Any]:
-    """The fields of a new job that its client chose, whatever the job does."""
-    return {name: getattr(body, name) for name in CHOSEN if hasattr(body, name)}
+def chosen_in(owner: Owner, body: KeyedRequest) -> dict[str, Any]:
+    """The fields of a new job that its client chose, whatever the job does, and the key that the client has."""
+    key_id = owner.key_id if isinstance(owner, Principal) else None
+    return {"key_id": key_id, **{name: getattr(body, name) for name in CHOSEN if hasattr(body, name)}}
+
+
+async def note_refusal(pool: Database, tenant_id: UUID, budget: Mapping[str, Any]) -> None:
+    """Notes that a budget has refused a job, after the transaction that found it."""
+    async with pool.connection() as connection:
+        if await SQL["budget_refused"].value(connection, tenant_id=tenant_id, budget_id=UUID(budget["budget_id"])):
+            log.warning("budget.reached", tenant_id=str(tenant_id), budget_id=budget["budget_id"])
+
+
+async def _lock(connection: Connection, owners: Collection[tuple[UUID, UUID]]) -> None:
+    """Locks the wallets of all users, before a statement locks some of them and, after these, the budgets."""
+    tenant_ids, user_ids = [tenant_id for tenant_id, _ in owners], [user_id for _, user_id in owners]
+    await SQL["lock_owners"].run(connection, tenant_ids=tenant_ids, user_ids=user_ids)
 
 
 def _one_per_user(batch: Sequence[NumberedJob]) -> Iterator[list[NumberedJob]]:

@@ -21,8 +21,8 @@ UPDATE pipeline_runs r SET due_at = clock_timestamp() + make_interval(secs => :l
 FROM due_run
 WHERE r.tenant_id = due_run.tenant_id AND r.id = due_run.id
 RETURNING r.tenant_id, r.id, r.user_id, r.pipeline_id, r.pipeline_version, r.steps, r.strategy, r.seed, r.draws,
-    r.target_leaves, r.concurrency, r.budget, r.spent, r.prompt, r.variables, r.reason, r.reason_detail, r.due_at,
-    due_run.due_at AS was_due_at
+    r.target_leaves, r.concurrency, r.budget, r.spent, r.prompt, r.variables, r.key_id, r.reason, r.reason_detail,
+    r.due_at, due_run.due_at AS was_due_at
 
 -- name: requeue_run
 -- The run could not start a job because of a limit of others, so it keeps its place in the line.

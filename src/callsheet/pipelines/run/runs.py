@@ -126,6 +126,7 @@ class Runs:
                 request_hash=key.request_hash,
                 request_fields=key.request_fields,
                 row_bytes=ROW_BYTES,
+                key_id=principal.key_id,
                 **request.model_dump(
                     include={
                         *("name", "prompt", "variables", "max_children", "target_leaves", "concurrency", "budget"),

@@ -29,7 +29,14 @@ from callsheet.settings import PipelineSettings
 from callsheet.toolbox.concurrently import all_of
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.wire.errors import InsufficientStorage, InsufficientTokens, QuotaExceeded, Refusal, TooManyActiveJobs
+from callsheet.wire.errors import (
+    BudgetReached,
+    InsufficientStorage,
+    InsufficientTokens,
+    QuotaExceeded,
+    Refusal,
+    TooManyActiveJobs,
+)
 from callsheet.wire.pipelines.pipelines import RunReason, Strategy
 from callsheet.wire.plurals import counted
 
@@ -181,12 +188,15 @@ class RunScheduler(Loop):
         try:
             new, used_seed = await self._step_jobs.build(pool.name, run, step, file, seed)
             await hit(Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT)
-            submitted = await self._submission.submit(replace(new, slot=self._slot(run, step, parent, used_seed)))
+            slot = self._slot(run, step, parent, used_seed)
+            submitted = await self._submission.submit(replace(new, slot=slot, key_id=run.key_id))
         except SlotRefused as refused:
             await self._refused(pool, run, new.cost, refused.reason)
         except UnsuitableParent as unsuitable:
             assert parent is not None, "the caller passed the parent to the step"
             await self._exclude_parent(pool, run, step, parent, str(unsuitable))
+        except BudgetReached as refusal:
+            await self._block(pool, run, RunReason.BUDGET_REACHED, sentence(refusal))
         except InsufficientTokens as refusal:
             await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
         except TooManyActiveJobs as refusal:

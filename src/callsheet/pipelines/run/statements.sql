@@ -70,10 +70,10 @@ updated_at, ended_at
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
     variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash,
-    request_fields, client_reference, metadata, counted_bytes)
+    request_fields, client_reference, metadata, key_id, counted_bytes)
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
     :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash,
-    :request_fields, :client_reference, :metadata,
+    :request_fields, :client_reference, :metadata, :key_id,
     :row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0))
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING {run_columns}

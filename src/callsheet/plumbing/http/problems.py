@@ -17,19 +17,14 @@ from starlette.routing import BaseRoute, Match
 from callsheet.plumbing.database.errors import DATABASE_AWAY, DatabaseError, PoolUnavailable
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import (
-    AlreadyRegistered,
     FieldProblem,
-    FileNotMeasured,
-    InsufficientStorage,
     InternalError,
     InvalidRequest,
     MalformedRequest,
     MethodNotAllowed,
     NotFound,
     RangeNotSatisfiable,
-    RateLimited,
     Refusal,
-    TooManyActiveJobs,
     Unavailable,
     UnsupportedMediaType,
 )
@@ -55,6 +50,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "not_authenticated": 401,
     "registration_expired": 401,
     "invalid_credentials": 401,
+    "budget_reached": 402,
     "insufficient_tokens": 402,
     "forbidden": 403,
     "csrf_failed": 403,
@@ -119,15 +115,10 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
 
 
 def _headers(refusal: Refusal) -> dict[str, str]:
-    match refusal:
-        case TooManyActiveJobs(retry_after_seconds=None):
-            return {}
-        case RateLimited() | AlreadyRegistered() | TooManyActiveJobs():
-            return {"Retry-After": str(refusal.retry_after_seconds)}
-        case RangeNotSatisfiable():
-            return {"Content-Range": f"bytes */{refusal.size}"}
-        case Unavailable() | InsufficientStorage() | FileNotMeasured():
-            return {"Retry-After": str(refusal.retry_after_seconds)}
+    if isinstance(refusal, RangeNotSatisfiable):
+        return {"Content-Range": f"bytes */{refusal.size}"}
+    if refusal.retry_after_seconds is not None:
+        return {"Retry-After": str(refusal.retry_after_seconds)}
     if STATUS_OF_CODE[refusal.code] == HTTPStatus.UNAUTHORIZED:
         return {"WWW-Authenticate": 'Bearer realm="callsheet"'}
     return {}

@@ -78,6 +78,7 @@ class RunReason(StrEnum):
     NOTHING_LEFT = "nothing_left"
     APPROVAL_NEEDED = "approval_needed"
     BUDGET_SPENT = "budget_spent"
+    BUDGET_REACHED = "budget_reached"
     INSUFFICIENT_TOKENS = "insufficient_tokens"
     TOO_MANY_ACTIVE_JOBS = "too_many_active_jobs"
     TENANT_AT_LIMIT = "tenant_at_limit"

@@ -53,6 +53,7 @@ CREATE TABLE ai_jobs (
     deleted_at              timestamptz,
     error_fingerprint       text,
     counted_bytes           bigint NOT NULL DEFAULT 0,
+    key_id                  uuid,
     PRIMARY KEY (tenant_id, id),
     -- Only the primary key begins with the tenant. Between indexes that look equally cheap, as all do on an empty table,
     -- the planner takes any, and plans are kept: one took another index by its tenant alone, and read all of its jobs.
@@ -135,6 +136,8 @@ COMMENT ON COLUMN ai_jobs.error_fingerprint IS
     'Equal errors have equal fingerprints (jobs/machine/fingerprints.py). NULL: no error.';
 COMMENT ON COLUMN ai_jobs.counted_bytes IS
     'Bytes of JSON that count for the user in `database_usage`: what is written with the row, until it is removed.';
+COMMENT ON COLUMN ai_jobs.key_id IS
+    'The API key, in central, that submitted the job or started its run. NULL: a browser session, or a loop.';
 
 CREATE INDEX jobs_active_of_user ON ai_jobs (tenant_id, user_id) WHERE completed_at IS NULL;
 -- What was ever made of a video is deleted with it.

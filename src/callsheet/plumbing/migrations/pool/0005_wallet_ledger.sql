@@ -12,6 +12,7 @@ CREATE TABLE token_transactions (
     created_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     kept                     bigint NOT NULL DEFAULT 0,
     note                     text,
+    budget_periods           bigint[],
     CONSTRAINT one_line_per_cycle_and_type UNIQUE (tenant_id, job_id, charge_cycle, type),
     -- It does not begin with the tenant: a plan made while the table was empty used it to find a line of a job.
     CONSTRAINT one_line_per_payment UNIQUE (provider_transaction_id, tenant_id, type),
@@ -29,6 +30,7 @@ CREATE TABLE token_transactions (
                   WHEN 'JOB_RESERVE' THEN amount <= 0
                   WHEN 'JOB_CONSUME' THEN amount = 0
                   ELSE amount >= 0 END),
+    CONSTRAINT only_reserves_count_in_budgets CHECK (budget_periods IS NULL OR type = 'JOB_RESERVE'),
     CONSTRAINT only_refunds_keep CHECK (kept = 0 OR (kept > 0 AND type = 'JOB_REFUND')),
     CONSTRAINT debits_have_a_note CHECK ((type = 'PAYMENT_DEBIT') = (note IS NOT NULL)),
     CONSTRAINT note_is_short CHECK (length(note) BETWEEN 1 AND 200)
@@ -41,6 +43,8 @@ COMMENT ON COLUMN token_transactions.provider_transaction_id IS
 COMMENT ON COLUMN token_transactions.note IS 'Why tokens were taken back.';
 COMMENT ON COLUMN token_transactions.kept IS
     'In a refund: tokens of the reserve that were not given back. The sum of reserve, refund and this is 0.';
+COMMENT ON COLUMN token_transactions.budget_periods IS
+    'In a reserve: the periods of budgets that the tokens were taken from. A refund gives them back to the same ones.';
 -- Consumed or refunded, never both.
 CREATE UNIQUE INDEX one_settlement_per_cycle ON token_transactions (tenant_id, job_id, charge_cycle)
     WHERE type IN ('JOB_CONSUME', 'JOB_REFUND');
@@ -54,10 +58,12 @@ CREATE FUNCTION wallet_held(the_tenant uuid, the_user uuid) RETURNS numeric LANG
     WHERE tenant_id = the_tenant AND user_id = the_user AND completed_at IS NULL
 $$;
 
--- What JOB_RESERVE took for this job and cycle, as a positive number: a refund gives back exactly that.
-CREATE FUNCTION wallet_reserved(the_tenant uuid, the_job uuid, the_cycle integer) RETURNS bigint
-    LANGUAGE sql STABLE AS $$
-    SELECT -amount FROM token_transactions
+-- What JOB_RESERVE took for this job and cycle, as a positive number: a refund gives back exactly that. And the periods
+-- of budgets that it counts in.
+CREATE FUNCTION wallet_reserved(
+    the_tenant uuid, the_job uuid, the_cycle integer, OUT reserve bigint, OUT taken_from bigint[]
+) LANGUAGE sql STABLE AS $$
+    SELECT -amount, budget_periods FROM token_transactions
     WHERE tenant_id = the_tenant AND job_id = the_job AND charge_cycle = the_cycle AND type = 'JOB_RESERVE'
 $$;
 
@@ -78,7 +84,7 @@ $$;
 -- 2^53 is also the largest number that every reader of JSON can hold; a bigint holds a thousand times as much.
 CREATE FUNCTION wallet_move(
     the_tenant uuid, the_user uuid, the_type text, the_amount bigint,
-    the_job uuid, the_cycle integer, the_payment text, the_note text DEFAULT NULL
+    the_job uuid, the_cycle integer, the_payment text, the_note text DEFAULT NULL, the_budgets bigint[] DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     new_balance bigint;
@@ -97,20 +103,22 @@ BEGIN
             WHERE tenant_id = the_tenant AND user_id = the_user RETURNING balance INTO STRICT new_balance;
     END IF;
     INSERT INTO token_transactions (
-        tenant_id, user_id, type, amount, job_id, charge_cycle, provider_transaction_id, note
-    ) VALUES (the_tenant, the_user, the_type, the_amount, the_job, the_cycle, the_payment, the_note);
+        tenant_id, user_id, type, amount, job_id, charge_cycle, provider_transaction_id, note, budget_periods
+    ) VALUES (the_tenant, the_user, the_type, the_amount, the_job, the_cycle, the_payment, the_note, the_budgets);
     RETURN new_balance;
 END $$;
 
 -- The tokens of several new jobs of a user are reserved: the balance changes once, and each job has its own line. A line
 -- names its charge cycle, which is the first. Changed one by one, the row of the wallet would have a version for each job.
-CREATE FUNCTION wallet_reserve(the_tenant uuid, the_user uuid, jobs uuid[], costs bigint[]) RETURNS void
+CREATE FUNCTION wallet_reserve(
+    the_tenant uuid, the_user uuid, jobs uuid[], costs bigint[], the_budgets bigint[]
+) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE token_wallets SET balance = balance - (SELECT sum(cost) FROM unnest(costs) AS reserved (cost))
         WHERE tenant_id = the_tenant AND user_id = the_user;
-    INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle)
-        SELECT the_tenant, the_user, 'JOB_RESERVE', -cost, job_id, 1
+    INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, budget_periods)
+        SELECT the_tenant, the_user, 'JOB_RESERVE', -cost, job_id, 1, the_budgets
         FROM unnest(jobs, costs) AS reserved (job_id, cost);
 END $$;
 
@@ -125,15 +133,23 @@ BEGIN
 END $$;
 
 -- The one way a reserve goes back: whole, or without the share that was spent. It never exceeds the reserve, and the
--- unique settlement of a cycle makes it happen once. A token that was spent in part goes back.
+-- unique settlement of a cycle makes it happen once. A token that was spent in part goes back. Budgets get the tokens back
+-- too: the caller holds their lock.
 CREATE FUNCTION wallet_refund(
     the_tenant uuid, the_user uuid, the_job uuid, the_cycle integer, spent numeric
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    reserved bigint := wallet_reserved(the_tenant, the_job, the_cycle);
-    kept_tokens bigint := floor(reserved * least(1, greatest(0, spent)));
+    reserved bigint;
+    taken_from bigint[];
+    kept_tokens bigint;
     new_balance bigint;
 BEGIN
+    SELECT line.reserve, line.taken_from INTO reserved, taken_from
+        FROM wallet_reserved(the_tenant, the_job, the_cycle) line;
+    kept_tokens := floor(reserved * least(1, greatest(0, spent)));
+    IF taken_from IS NOT NULL THEN
+        PERFORM budgets_give_back(taken_from, reserved - kept_tokens);
+    END IF;
     IF reserved <> kept_tokens THEN
         UPDATE token_wallets SET balance = balance + reserved - kept_tokens
             WHERE tenant_id = the_tenant AND user_id = the_user RETURNING balance INTO STRICT new_balance;

@@ -140,6 +140,7 @@ CREATE TABLE pipeline_runs (
     request_fields    jsonb,
     client_reference  text,
     metadata          jsonb,
+    key_id            uuid,
     active_bases      integer NOT NULL DEFAULT 0,
     strikes           integer NOT NULL DEFAULT 3,
     deleted_at        timestamptz,

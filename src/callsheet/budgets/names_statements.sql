@@ -1,0 +1,15 @@
+-- database: central
+
+-- name: user_of_tenant
+SELECT EXISTS (SELECT FROM users WHERE tenant_id = :tenant_id AND id = :user_id)
+
+-- name: key_of_tenant
+SELECT EXISTS (SELECT FROM api_keys WHERE tenant_id = :tenant_id AND id = :key_id AND revoked_at IS NULL)
+
+-- name: names
+-- What people call users, keys and effects. A key is named with its first characters.
+SELECT id, email AS name FROM users WHERE tenant_id = :tenant_id AND id = ANY (:ids::uuid[])
+UNION ALL
+SELECT id, name || ' (' || prefix || '…)' FROM api_keys WHERE tenant_id = :tenant_id AND id = ANY (:ids::uuid[])
+UNION ALL
+SELECT id, name FROM effects WHERE id = ANY (:ids::uuid[])
