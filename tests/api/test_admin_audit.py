@@ -129,6 +129,12 @@ BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
     "PUT /api/admin/users/{user_id}/role": lambda setup: {"role": "tenant_admin"},
     "POST /api/admin/users/{user_id}/keys": lambda setup: {"name": "another"},
     "POST /api/admin/users/{user_id}/credits": lambda setup: {"amount": 5, "provider_transaction_id": _unique()},
+    "POST /api/admin/users/{user_id}/debits": lambda setup: {
+        "amount": 1,
+        "provider_transaction_id": _unique(),
+        "reason": "chargeback",
+    },
+    "POST /api/admin/tenants/{tenant_id}/service-keys": lambda setup: {"name": "shop", "scopes": ["read"]},
     "POST /api/admin/workflows": lambda setup: workflow(setup.names["asset_id"], slug=_unique()),
     "PATCH /api/admin/workflows/{workflow}": lambda setup: {"name": "Another name"},
     "POST /api/admin/effects": lambda setup: {
@@ -200,6 +206,9 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/tenants/{tenant_id}/disable": ("tenant.disable", "tenant_id"),
     "POST /api/admin/tenants/{tenant_id}/enable": ("tenant.enable", "tenant_id"),
     "POST /api/admin/users/{user_id}/credits": ("wallet.credit", "user_id"),
+    "POST /api/admin/users/{user_id}/debits": ("wallet.debit", "user_id"),
+    "POST /api/admin/tenants/{tenant_id}/service-keys": ("service_key.create", "tenant_id"),
+    "DELETE /api/admin/tenants/{tenant_id}/service-keys/{service_key_id}": ("service_key.revoke", "tenant_id"),
     "POST /api/admin/ledger-audits": ("wallet.audit", None),
     "POST /api/admin/workflows": ("workflow.create", None),
     "PATCH /api/admin/workflows/{workflow}": ("workflow.update", "workflow"),
