@@ -6,6 +6,7 @@ export const accountTexts = {
   tabs: "Sections of your account",
   wallet: "Wallet",
   keys: "API keys",
+  webhooks: "Webhooks",
   security: "Security",
   appearance: "Appearance",
 };

@@ -41,6 +41,8 @@ export const jobTexts = {
   cost: "Cost",
   submitted: "Submitted",
   run: "Run",
+  reference: "Reference",
+  webhookUrl: "Webhook URL",
   id: "Job",
   copyId: "Copy job id",
   // Ending it

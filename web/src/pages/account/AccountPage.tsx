@@ -8,6 +8,7 @@ import { AppearanceTab } from "./AppearanceTab";
 import { KeysTab } from "./KeysTab";
 import { SecurityTab } from "./SecurityTab";
 import { WalletTab } from "./WalletTab";
+import { WebhooksTab } from "./webhooks/WebhooksTab";
 
 export function AccountPage() {
   useTitle(accountTexts.title);
@@ -25,6 +26,7 @@ export function AccountPage() {
         tabs={[
           { value: "wallet", label: accountTexts.wallet, content: <WalletTab /> },
           { value: "keys", label: accountTexts.keys, content: <KeysTab /> },
+          { value: "webhooks", label: accountTexts.webhooks, content: <WebhooksTab /> },
           { value: "security", label: accountTexts.security, content: <SecurityTab /> },
           { value: "appearance", label: accountTexts.appearance, content: <AppearanceTab /> },
         ]}

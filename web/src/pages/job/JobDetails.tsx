@@ -59,6 +59,21 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
             </Link>
           </Line>
         )}
+        {job.client_reference && (
+          <Line name={jobTexts.reference}>
+            <span className="[overflow-wrap:anywhere]">{job.client_reference}</span>
+          </Line>
+        )}
+        {Object.entries(job.metadata ?? {}).map(([name, text]) => (
+          <Line key={`metadata ${name}`} name={name}>
+            <span className="[overflow-wrap:anywhere]">{text}</span>
+          </Line>
+        ))}
+        {job.webhook_url && (
+          <Line name={jobTexts.webhookUrl}>
+            <span className="[overflow-wrap:anywhere]">{job.webhook_url}</span>
+          </Line>
+        )}
         <Line name={jobTexts.id}>
           <span className="-my-2 -mr-2.5 inline-flex items-center">
             <code className="text-muted">
