@@ -94,7 +94,7 @@ async def run(seconds: float, jobs: int = JOBS) -> list[Result]:
             storage = open_storage(settings, secret, StorageOwner(installation.databases))
             try:
                 urls = PreviewUrls(secret)
-                effects = Effects(installation.databases, storage, urls)
+                effects = Effects(installation.databases, storage, urls, ())
                 lists = JobLists(
                     installation.databases, effects, Files(installation.databases, storage, settings, urls)
                 )

@@ -125,6 +125,9 @@ async def test_the_seconds_of_a_video_are_those_that_the_control_plane_measured(
     plane: ControlPlane, catalog_api: CatalogApi
 ) -> None:
     effect = await catalog_api.effect(price_formula="2 * ceil(input.seconds) + ceil(input.megapixels)")
+    # This control plane makes no previews.
+    [warning] = effect["warnings"]
+    assert warning.startswith("Files of the type video are not measured here, so every job of this effect is refused")
     ann = await catalog_api.person(tokens=100)
     file_id = await catalog_api.file(ann)
 

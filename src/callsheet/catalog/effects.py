@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -18,7 +18,7 @@ from callsheet.catalog.offers import (
     show_preview,
 )
 from callsheet.catalog.pricing.formulas import FormulaProblem
-from callsheet.catalog.pricing.ranges import lowest_price
+from callsheet.catalog.pricing.ranges import lowest_price, measured_files
 from callsheet.catalog.properties import check_overrides
 from callsheet.catalog.workflows import refuse
 from callsheet.identity.audit_log import record
@@ -105,7 +105,9 @@ OWN_ENGINES = "self_hosted"
 
 
 class Effects:
-    def __init__(self, databases: Databases, storage: Storage, preview_urls: PreviewUrls):
+    def __init__(self, databases: Databases, storage: Storage, preview_urls: PreviewUrls, measured: Collection[str]):
+        """`measured`: the types of files that this installation measures."""
+        self._measured = measured
         self._databases = databases
         self._storage = storage
         self._preview_urls = preview_urls
@@ -147,7 +149,7 @@ class Effects:
                 is_published=request.is_published,
             )
             warnings = await _warnings(connection, request.provider)
-        return self._record(row, warnings)
+        return self._record(row, [*warnings, *self._unmeasured(workflow, request.price_formula)])
 
     async def update(self, id_or_slug: str, request: UpdateEffect, actor: str) -> EffectRecord:
         given = request.model_dump(exclude_unset=True, exclude_none=True)
@@ -171,7 +173,17 @@ class Effects:
             details = {"fields": sorted(given), **shown}
             await record(connection, actor, "effect.update", "effect", current.id, **details)
             warnings = await _warnings(connection, values["provider"]) if "provider" in given else []
-        return self._record(row, warnings)
+        return self._record(row, [*warnings, *self._unmeasured(workflow, given.get("price_formula", ""))])
+
+    def _unmeasured(self, workflow: LockedWorkflow, formula: str) -> list[str]:
+        """A warning for each file that decides the price, and that is not measured on this control plane."""
+        types = {each["key"]: each["type"] for each in workflow.properties}
+        named = {each.key for each in measured_files(formula) if types[each.key] not in self._measured}
+        return [
+            f"Files of the type {types[key]} are not measured here, so every job of this effect is refused: the price "
+            f"depends on {key}. Switch media.previews on; videos and sound also need PyAV."
+            for key in sorted(named)
+        ]
 
     async def delete(self, id_or_slug: str, actor: str) -> None:
         """Deletes an effect without jobs: the history of jobs refers to their effects."""

@@ -25,6 +25,7 @@ from callsheet.catalog.workflow_tests import WorkflowTests
 from callsheet.catalog.workflow_versions import WorkflowVersions
 from callsheet.catalog.workflows import Workflows
 from callsheet.identity.access.authentication import Authentication
+from callsheet.media.files import previewed
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.owner import StorageOwner
@@ -68,7 +69,7 @@ def open_catalog(
         workflows=workflows,
         versions=WorkflowVersions(databases, graphs),
         tests=WorkflowTests(workflows, graphs),
-        effects=Effects(databases, storage, preview_urls),
+        effects=Effects(databases, storage, preview_urls, previewed(settings)),
         effect_previews=EffectPreviews(databases, storage, preview_urls),
         image_effects=ImageEffects(databases, graphs, preview_urls),
         assets=Assets(databases, storage, settings.storage.max_upload_bytes, require_space),

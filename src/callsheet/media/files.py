@@ -76,7 +76,7 @@ class Files:
         self.settings = settings
         self._preview_urls = preview_urls
         self.makes_previews = settings.media.previews
-        self._previewed = kinds() if settings.media.previews else ()
+        self._previewed = previewed(settings)
 
     async def views(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[File]:
         """The files with new URLs, in the given order, without deleted ones. The caller checks their owner."""
@@ -163,6 +163,11 @@ class Files:
     @property
     def disk(self) -> str:
         return self.settings.storage.backend
+
+
+def previewed(settings: Settings) -> tuple[str, ...]:
+    """The kinds of files that get previews here. Only these are measured."""
+    return kinds() if settings.media.previews else ()
 
 
 def listed_files(outputs: object) -> list[UUID]:

@@ -35,7 +35,7 @@ class BulkHarness:
     @classmethod
     def of(cls, core: Core) -> BulkHarness:
         # Filters by effect read central only.
-        effects = Effects(core.databases, cast("Any", None), cast("Any", None))
+        effects = Effects(core.databases, cast("Any", None), cast("Any", None), ())
         jobs = core.room
         dispatches = DispatchOperations(
             jobs.dispatch, jobs.leases, jobs.cancellation, jobs.transitions, AuditLog(core.databases)

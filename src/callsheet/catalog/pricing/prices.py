@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from callsheet.catalog.offers import EffectRecipe
 from callsheet.catalog.payloads import FIELD, PropertyValues
 from callsheet.catalog.pricing.formulas import FormulaProblem, Value, Variable, calculated, parsed, variables_of
-from callsheet.catalog.pricing.ranges import LEAST, LENGTH, MAX_PRICE, MEGAPIXELS, SECONDS
+from callsheet.catalog.pricing.ranges import LEAST, LENGTH, MAX_PRICE, SECONDS, measured_files
 from callsheet.wire.catalog import Property
 from callsheet.wire.errors import FileNotMeasured, InvalidRequest
 from callsheet.wire.plurals import counted
@@ -64,7 +64,7 @@ def price_of(recipe: EffectRecipe, resolved: PropertyValues, files: Mapping[str,
 
 def depends_on_files(formula: str) -> bool:
     """Whether the price is known only together with the files of a job."""
-    return bool(formula) and any(each.measure in (SECONDS, MEGAPIXELS) for each in variables_of(parsed(formula)))
+    return bool(measured_files(formula))
 
 
 def _value(variable: Variable, each: Property, resolved: PropertyValues, files: Mapping[str, SentFile]) -> Value:

@@ -89,6 +89,13 @@ def lowest_price(formula: str, properties: Sequence[Property], overrides: Mappin
     return math.ceil(low)
 
 
+def measured_files(formula: str) -> list[Variable]:
+    """The measures of files that decide the price."""
+    if not formula:
+        return []
+    return [each for each in dict.fromkeys(variables_of(parsed(formula))) if each.measure in (SECONDS, MEGAPIXELS)]
+
+
 def _domain(variable: Variable, properties: Mapping[str, Property], overrides: Mapping[str, Any]) -> Domain:
     each = properties.get(variable.key)
     if each is None:

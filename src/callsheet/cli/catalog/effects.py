@@ -73,8 +73,7 @@ def create_effect(
         stage=stage,
     )
     effect = with_catalog(lambda catalog: catalog.effects.create(request, OPERATOR))
-    for warning in effect.warnings:
-        err.print(f"callsheet: warning: {warning}")
+    _warn(effect)
     if as_json:
         print_json(effect)
     else:
@@ -254,7 +253,14 @@ def _changed(effect: str, changes: Mapping[str, object]) -> EffectRecord:
     from callsheet.identity.audit_log import OPERATOR
 
     update = checked(UpdateEffect, **changes)
-    return with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
+    changed = with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
+    _warn(changed)
+    return changed
+
+
+def _warn(effect: EffectRecord) -> None:
+    for warning in effect.warnings:
+        err.print(f"callsheet: warning: {warning}")
 
 
 def _prompt_for_cost(effect: str) -> int:
