@@ -7,6 +7,7 @@ import { NotFound } from "./frame/NotFound";
 import { PageError } from "./frame/PageError";
 import { framedRoute, homeRoute, operatorRoute, otherRoute, rootRoute } from "./frame/routes";
 import { accountRoute } from "./pages/account/route";
+import { batchRoute } from "./pages/batch/route";
 import { effectRoute } from "./pages/effect/route";
 import { effectsRoute } from "./pages/effects/route";
 import { jobRoute } from "./pages/job/route";
@@ -74,6 +75,7 @@ const routeTree = rootRoute.addChildren([
     effectRoute,
     jobsRoute,
     jobRoute,
+    batchRoute,
     runsRoute,
     runRoute,
     newTaskRoute,

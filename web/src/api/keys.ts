@@ -24,6 +24,7 @@ export const keys = {
   uploadLimits: ["upload-limits"] as const,
   shares: (jobId: string) => ["shares", jobId] as const,
   actors: ["actors"] as const,
+  batch: (id: string) => ["batches", "one", id] as const,
   allPipelines: ["pipelines"] as const,
   pipelines: ["pipelines", "list"] as const,
   pipeline: (slug: string) => ["pipelines", "one", slug] as const,

@@ -29,6 +29,8 @@ interface Props {
   onPending?: (uploading: Promise<FileValue> | null) => void;
   /** The main field of its page takes files that are dropped or pasted anywhere. */
   isMain?: boolean;
+  /** Takes more than one file at once, instead of this field. */
+  onSeveral?: (files: File[]) => void;
 }
 
 /** A file that uploads straight to storage as soon as the user chooses it. */
@@ -43,10 +45,11 @@ export function UploadField({
   onChange,
   onPending,
   isMain = false,
+  onSeveral,
 }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const { state, local, choose, retry, clear } = useUpload({ accepts, onChange, onPending, kept: useKeptFile(name) });
-  const take = (file: File) => void choose(file);
+  const take = (file: File, all: File[]) => (all.length > 1 && onSeveral ? onSeveral(all) : void choose(file));
   const isOver = useDropAndPaste(isMain, take);
   const isLocal = local !== null && (value === null || local.id === value.id);
   const stored = useStoredFile(value !== null && !isLocal ? value.id : null);
@@ -80,12 +83,13 @@ export function UploadField({
       error={reason}
       required={required && isEmpty}
     >
-      <Input ref={input} accept={acceptOf(accepts)} onFile={take} />
+      <Input ref={input} accept={acceptOf(accepts)} multiple={onSeveral !== undefined} onFile={take} />
       {isEmpty || isGone ? (
         <DropZone
           kind={accepts.kind}
           isOver={isOver}
           isMain={isMain}
+          takesSeveral={onSeveral !== undefined}
           onFile={take}
           onChoose={() => input.current?.click()}
         />
@@ -114,26 +118,29 @@ export function UploadField({
 function Input({
   ref,
   accept,
+  multiple,
   onFile,
 }: {
   ref: React.RefObject<HTMLInputElement | null>;
   accept: string;
-  onFile: (file: File) => void;
+  multiple: boolean;
+  onFile: (file: File, all: File[]) => void;
 }) {
   return (
     <input
       ref={ref}
       type="file"
       accept={accept}
+      multiple={multiple}
       {...useFieldProps()}
       // Keyboard users reach the button in the field.
       tabIndex={-1}
       className="sr-only"
       onChange={(event) => {
-        const file = event.target.files?.[0];
+        const all = [...(event.target.files ?? [])];
         // The user may choose the same file again.
         event.target.value = "";
-        if (file !== undefined) onFile(file);
+        if (all[0] !== undefined) onFile(all[0], all);
       }}
     />
   );

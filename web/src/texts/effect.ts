@@ -1,8 +1,12 @@
+import { counted, formatNumber } from "./plurals";
+
 export const effectPageTexts = {
   back: "All effects",
   exampleBefore: "Example, before",
   exampleOf: (name: string) => `Example of ${name}`,
   generate: "Generate",
+  generateBatch: (jobs: number) => `Generate ${formatNumber(jobs)}`,
+  priceOfJobs: (tokens: string, jobs: number) => `${tokens} for ${counted(jobs, "file")}`,
   uploading: "Uploading…",
   submitting: "Submitting…",
   price: "Price",

@@ -43,6 +43,8 @@ export const jobTexts = {
   run: "Run",
   reference: "Reference",
   webhookUrl: "Webhook URL",
+  batch: "Batch",
+  itemOfBatch: (item: number) => `Item ${item}`,
   id: "Job",
   copyId: "Copy job id",
   // Ending it

@@ -8,8 +8,10 @@ import { Button } from "@/design";
 import { type FormValue, type FormValues, initialValues, labelOf, mergedValues, problemsOf } from "@/parts/form/values";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { PropertyForm } from "@/parts/PropertyForm";
+import { SeveralFilesField } from "@/parts/SeveralFilesField";
 import { type FileValue, UploadField } from "@/parts/UploadField";
 import { acceptanceOf } from "@/parts/upload/acceptance";
+import { useSeveralFiles } from "@/parts/upload/several";
 import { useDraft } from "@/parts/useDraft";
 import { effectPageTexts } from "@/texts/effect";
 import { effectCodeTexts } from "@/texts/effect-code";
@@ -18,7 +20,8 @@ import type { Earlier } from "./earlier";
 import { Summary } from "./Summary";
 import { snippetsOf } from "./snippets";
 import { useGenerate } from "./useGenerate";
-import { useQuote } from "./useQuote";
+import { useGenerateBatch } from "./useGenerateBatch";
+import { priceOfBatch, useQuote } from "./useQuote";
 
 const CodeDialog = lazy(() => import("./CodeDialog"));
 
@@ -50,7 +53,12 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
   const form = useRef<HTMLFormElement>(null);
   const wallet = useQuery(walletQuery);
   const limits = useQuery(uploadLimitsQuery).data;
-  const generate = useGenerate(effect);
+  const accepts = acceptanceOf(effect.input?.type ?? "image", effect.input ?? {}, limits);
+  const several = useSeveralFiles(accepts);
+  const isBatch = several.files.length > 0;
+  const one = useGenerate(effect);
+  const batch = useGenerateBatch(effect);
+  const generate = isBatch ? batch : one;
   const values = mergedValues(effect.properties, draft.values ?? {});
   const price = useQuote(effect, draft.input, values);
   const refused = generate.error instanceof ApiError ? generate.error : null;
@@ -58,7 +66,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
   const inputProblem =
     refused?.fieldReason(INPUT) ??
     refused?.fieldReason("video_id") ??
-    (isChecked && effect.input && !draft.input && uploads.current.size === 0
+    (isChecked && effect.input && !isBatch && !draft.input && uploads.current.size === 0
       ? effectPageTexts.needsFile[effect.input.type]
       : null);
 
@@ -76,7 +84,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
     setChecked(true);
     const pending = uploads.current;
     const open = effect.properties.filter((each) => !pending.has(each.key));
-    const isInputMissing = effect.input != null && draft.input === null && !pending.has(INPUT);
+    const isInputMissing = effect.input != null && !isBatch && draft.input === null && !pending.has(INPUT);
     if (Object.keys(problemsOf(open, values)).length > 0 || isInputMissing) return focusFirstProblem(form.current);
     setWaiting(true);
     try {
@@ -85,7 +93,10 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
         await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)),
       );
       const { [INPUT]: input = draft.input, ...files } = arrived;
-      generate.submit({ input, values: { ...values, ...files } });
+      if (!isBatch) return one.submit({ input, values: { ...values, ...files } });
+      const fileIds = await several.ready();
+      if (fileIds === null) return focusFirstProblem(form.current);
+      batch.submit({ fileIds, values: { ...values, ...files } });
     } catch {
       focusFirstProblem(form.current); // the field shows why its upload failed
     } finally {
@@ -94,6 +105,11 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
   };
   const hasChanges =
     draft.input !== null || JSON.stringify(values) !== JSON.stringify(initialValues(effect.properties));
+  const inputType = effect.input?.type ?? "";
+  const inputLabel = labelOf({
+    key: effect.input?.label === "input" ? inputType : (effect.input?.label ?? ""),
+    label: "",
+  });
   return (
     <form
       ref={form}
@@ -106,14 +122,15 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
           {isEarlierGone ? effectPageTexts.fromJobGone : effectPageTexts.fromJob}
         </p>
       )}
-      {effect.input && (
+      {effect.input && isBatch && <SeveralFilesField label={inputLabel} accepts={accepts} several={several} />}
+      {effect.input && !isBatch && (
         <UploadField
           name={`${name}:${INPUT}`}
-          label={labelOf({ key: effect.input.label === "input" ? effect.input.type : effect.input.label, label: "" })}
+          label={inputLabel}
           hint={effect.input.description || undefined}
           required
           isMain
-          accepts={acceptanceOf(effect.input.type, effect.input, limits)}
+          accepts={accepts}
           value={draft.input}
           error={inputProblem}
           onChange={(input) => {
@@ -121,6 +138,10 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
             setDraft((now) => ({ ...now, input }));
           }}
           onPending={(uploading) => setPending(INPUT, uploading)}
+          onSeveral={(files) => {
+            setDraft((now) => ({ ...now, input: null }));
+            several.add(files);
+          }}
         />
       )}
       <PropertyForm
@@ -162,7 +183,8 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
       )}
       <Summary
         effect={effect}
-        price={price}
+        price={isBatch ? priceOfBatch(effect, several.files.length) : price}
+        jobs={isBatch ? several.files.length : 1}
         balance={wallet.data?.balance ?? null}
         refused={refused}
         isUploading={isWaiting}

@@ -11,6 +11,8 @@ import type { LivePrice } from "./useQuote";
 interface Props {
   effect: Effect;
   price: LivePrice;
+  /** Number of jobs that the button submits. */
+  jobs: number;
   /** null while it is unknown. */
   balance: number | null;
   refused: ApiError | null;
@@ -19,20 +21,20 @@ interface Props {
 }
 
 /** Cost, expected time and the button that submits. */
-export function Summary({ effect, price, balance, refused, isUploading, isSubmitting }: Props) {
+export function Summary({ effect, price, jobs, balance, refused, isUploading, isSubmitting }: Props) {
   const { cost } = price;
   const known =
     refused?.code === "insufficient_tokens" && typeof refused.problem.balance === "number"
       ? refused.problem.balance
       : balance;
-  const missing = known === null ? 0 : Math.max(0, (cost ?? effect.credits_cost) - known);
+  const missing = known === null ? 0 : Math.max(0, (cost ?? effect.credits_cost * jobs) - known);
   const wait = waitLine(effect);
   return (
     <>
       <dl className="grid gap-1 text-s">
         <Row name={effectPageTexts.price}>
           <span aria-live="polite" className={price.isOld ? "opacity-50" : undefined}>
-            {priceLine(effect, price)}
+            {jobs === 1 ? priceLine(effect, price) : effectPageTexts.priceOfJobs(priceLine(effect, price), jobs)}
           </span>
         </Row>
         {effect.price_formula && (
@@ -70,7 +72,9 @@ export function Summary({ effect, price, balance, refused, isUploading, isSubmit
               ? effectPageTexts.submitting
               : price.isMeasuring
                 ? effectPageTexts.measuring
-                : effectPageTexts.generate}
+                : jobs === 1
+                  ? effectPageTexts.generate
+                  : effectPageTexts.generateBatch(jobs)}
           {!isUploading && !isSubmitting && !price.isMeasuring && cost !== null && cost > 0 && (
             <span className="num text-s font-normal">{formatTokens(cost)}</span>
           )}

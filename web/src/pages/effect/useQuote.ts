@@ -45,6 +45,11 @@ export function useQuote(effect: Effect, input: FileValue | null, values: FormVa
   };
 }
 
+/** The price of a batch. A formula may have another price for each file, which is known when the batch is submitted. */
+export function priceOfBatch(effect: Effect, jobs: number): LivePrice {
+  return { cost: effect.price_formula ? null : effect.credits_cost * jobs, isMeasuring: false, isOld: false };
+}
+
 function isMeasured(missing: readonly { code: string }[] = []): boolean {
   return missing.every((each) => each.code !== NOT_MEASURED);
 }

@@ -74,6 +74,17 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
             <span className="[overflow-wrap:anywhere]">{job.webhook_url}</span>
           </Line>
         )}
+        {job.batch_id && (
+          <Line name={jobTexts.batch}>
+            <Link
+              to="/batches/$id"
+              params={{ id: job.batch_id }}
+              className="underline decoration-line-strong underline-offset-3 hover:decoration-text"
+            >
+              {jobTexts.itemOfBatch(job.batch_item ?? 0)}
+            </Link>
+          </Line>
+        )}
         <Line name={jobTexts.id}>
           <span className="-my-2 -mr-2.5 inline-flex items-center">
             <code className="text-muted">

@@ -5,11 +5,11 @@ import { effectsQuery } from "@/api/queries";
 import { Button } from "@/design";
 import { ChoiceFilter } from "@/parts/ChoiceFilter";
 import { countsOf, isFiltered, type JobsSearch } from "@/parts/job/filters";
+import { countsQuery } from "@/parts/job/library";
 import { StatusTabs } from "@/parts/job/StatusTabs";
 import { SPANS } from "@/parts/job/statuses";
 import { SearchField } from "@/parts/SearchField";
 import { jobsTexts } from "@/texts/jobs";
-import { countsQuery } from "./queries";
 
 // The fields are side by side, also on a phone.
 const SIZE =

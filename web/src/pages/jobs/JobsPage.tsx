@@ -2,6 +2,8 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { PageHead } from "@/design";
+import { libraryQuery } from "@/parts/job/library";
+import { useLiveList } from "@/parts/job/useLiveList";
 import { NewRowsButton } from "@/parts/NewRowsButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useSelection } from "@/parts/useSelection";
@@ -11,10 +13,8 @@ import { FilterBar } from "./FilterBar";
 import { JobList } from "./JobList";
 import { JobsEmpty } from "./JobsEmpty";
 import { ListSkeleton } from "./ListSkeleton";
-import { libraryQuery } from "./queries";
 import { SelectButton } from "./SelectButton";
 import { SelectionBar } from "./SelectionBar";
-import { useLiveList } from "./useLiveList";
 
 export function JobsPage() {
   useTitle(jobsTexts.title);

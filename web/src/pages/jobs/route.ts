@@ -1,7 +1,7 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
 import { readSearch } from "@/parts/job/filters";
-import { countsQuery, libraryQuery } from "./queries";
+import { countsQuery, libraryQuery } from "@/parts/job/library";
 
 export const jobsRoute = createRoute({
   getParentRoute: () => framedRoute,

@@ -2,9 +2,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
+import { forget } from "@/parts/job/useLiveList";
 import { notify, notifyError } from "@/parts/notify";
 import { jobsTexts } from "@/texts/jobs";
-import { forget } from "./useLiveList";
 
 export type BulkAction = "cancel" | "retry" | "delete";
 type Outcome = Schemas["JobOutcome"];

@@ -14,6 +14,7 @@ export interface JobsSearch {
   kind?: string;
   time?: Span;
   run?: string;
+  batch?: string;
 }
 
 /** Reads any URL. Invalid values are left out. */
@@ -26,6 +27,7 @@ export function readSearch(raw: Record<string, unknown>): JobsSearch {
     kind: matching(raw.kind, /^[a-z][a-z0-9_]{0,31}$/),
     time: oneOf(raw.time, SPANS),
     run: id(raw.run),
+    batch: id(raw.batch),
   };
 }
 
@@ -40,6 +42,7 @@ export function toQuery(search: JobsSearch, now: Date) {
     effect: search.effect ? [search.effect] : undefined,
     kind: search.kind ? [search.kind] : undefined,
     run_id: search.run,
+    batch_id: search.batch,
     created_from: search.time ? new Date(now.getTime() - SECONDS[search.time] * 1000).toISOString() : undefined,
   };
 }

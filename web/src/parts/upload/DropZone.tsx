@@ -9,13 +9,14 @@ interface Props {
   /** A file hovers over the page. */
   isOver: boolean;
   isMain: boolean;
-  onFile: (file: File) => void;
+  takesSeveral: boolean;
+  onFile: (file: File, all: File[]) => void;
   onChoose: () => void;
 }
 
 const ICONS = { image: ImageUp, video: FileUp, audio: AudioLines };
 
-export function DropZone({ kind, isOver, isMain, onFile, onChoose }: Props) {
+export function DropZone({ kind, isOver, isMain, takesSeveral, onFile, onChoose }: Props) {
   const [isOverThis, setOverThis] = useState(false);
   const camera = useRef<HTMLInputElement>(null);
   const Icon = ICONS[kind];
@@ -23,8 +24,8 @@ export function DropZone({ kind, isOver, isMain, onFile, onChoose }: Props) {
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
     setOverThis(false);
-    const file = event.dataTransfer.files[0];
-    if (file !== undefined) onFile(file);
+    const all = [...event.dataTransfer.files];
+    if (all[0] !== undefined) onFile(all[0], all);
   };
   return (
     <div
@@ -48,13 +49,15 @@ export function DropZone({ kind, isOver, isMain, onFile, onChoose }: Props) {
         </div>
       )}
       <p className="touch:hidden">
-        <span className="font-[550]">{isReady ? uploadTexts.dropNow : uploadTexts.drop[kind]}</span>
+        <span className="font-[550]">
+          {isReady ? uploadTexts.dropNow : takesSeveral ? uploadTexts.dropSeveral[kind] : uploadTexts.drop[kind]}
+        </span>
         {isMain && <span className="text-muted"> {uploadTexts.orPaste}</span>}
       </p>
       <p className="hidden font-[550] touch:block">{uploadTexts.add[kind]}</p>
       <div className="flex flex-wrap justify-center gap-2">
         <Button size="s" onClick={onChoose} icon={<Upload size={14} />}>
-          {uploadTexts.choose}
+          {takesSeveral ? uploadTexts.chooseSeveral : uploadTexts.choose}
         </Button>
         {kind !== "audio" && (
           <span className="hidden touch:contents">
@@ -75,7 +78,7 @@ export function DropZone({ kind, isOver, isMain, onFile, onChoose }: Props) {
         onChange={(event) => {
           const file = event.target.files?.[0];
           event.target.value = "";
-          if (file !== undefined) onFile(file);
+          if (file !== undefined) onFile(file, [file]);
         }}
       />
     </div>

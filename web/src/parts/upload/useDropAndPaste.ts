@@ -1,7 +1,10 @@
 import { useEffect, useRef, useState } from "react";
 
-/** Receives files that are dropped or pasted anywhere on the page. Returns whether a file hovers over it. */
-export function useDropAndPaste(isOn: boolean, onFile: (file: File) => void): boolean {
+/**
+ * Receives files that are dropped or pasted anywhere on the page: the first one, and all. Returns whether a file hovers
+ * over it.
+ */
+export function useDropAndPaste(isOn: boolean, onFile: (file: File, all: File[]) => void): boolean {
   const [isOver, setOver] = useState(false);
   const latest = useRef(onFile);
   latest.current = onFile;
@@ -29,16 +32,16 @@ export function useDropAndPaste(isOn: boolean, onFile: (file: File) => void): bo
       if (!hasFile(event)) return;
       event.preventDefault();
       settle();
-      const file = event.dataTransfer?.files[0];
+      const all = [...(event.dataTransfer?.files ?? [])];
       // A field inside the page takes the files that are dropped on it.
       const isTaken = (event.target as HTMLElement).closest?.("[data-own-drop]") !== null;
-      if (file !== undefined && !isTaken) latest.current(file);
+      if (all[0] !== undefined && !isTaken) latest.current(all[0], all);
     };
     const onPaste = (event: ClipboardEvent) => {
-      const file = event.clipboardData?.files[0];
-      if (file === undefined) return;
+      const all = [...(event.clipboardData?.files ?? [])];
+      if (all[0] === undefined) return;
       event.preventDefault();
-      latest.current(file);
+      latest.current(all[0], all);
     };
     window.addEventListener("dragenter", onEnter);
     window.addEventListener("dragleave", onLeave);

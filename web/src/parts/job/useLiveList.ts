@@ -5,9 +5,9 @@ import { keys } from "@/api/keys";
 import { changeListed, useCatchUp, useJobEvents } from "@/api/live";
 import { hasStatus } from "@/api/problems";
 import { isActive, type JobEvent, type JobSummary } from "@/api/types";
-import type { JobsSearch } from "@/parts/job/filters";
 import { prepended } from "@/parts/live-pages";
-import { fetchPage, fetchSummary, PAGE_SIZE } from "./queries";
+import type { JobsSearch } from "./filters";
+import { fetchPage, fetchSummary, PAGE_SIZE } from "./library";
 
 type Pages = InfiniteData<{ items: JobSummary[]; next_cursor?: string | null }>;
 const GATHER_MS = 300;

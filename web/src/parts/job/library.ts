@@ -2,7 +2,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/
 import { api, data } from "@/api/client";
 import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
-import { type JobsSearch, toQuery } from "@/parts/job/filters";
+import { type JobsSearch, toQuery } from "./filters";
 
 export const PAGE_SIZE = 100;
 

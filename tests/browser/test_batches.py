@@ -1,0 +1,76 @@
+"""A user drops several files, submits one batch, and sees its results as a grid."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.screenshots import Screenshots
+from tests.browser.stack import Account, Stack
+from tests.browser.test_create import chooser
+from tests.support.media.clips import make_image
+
+NAMES = ("river.png", "harbour.png", "meadow.png")
+
+
+async def test_several_files_become_a_batch_and_its_results_a_grid(
+    signed_in: Page, stack: Stack, account: Account, tmp_path: Path, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    for name in NAMES:
+        make_image(tmp_path / name)
+    (tmp_path / "notes.png").write_text("not an image\n")
+    await page.goto("/effects/glow")
+    await chooser(page).set_input_files([tmp_path / name for name in (*NAMES, "notes.png")])
+    await expect(page.get_by_text("3 of 4 files uploaded")).to_be_visible()
+    await expect(page.get_by_text("1 file cannot be used.")).to_be_visible()
+    await screenshots.take(page, "batch-form")
+    generate = page.get_by_role("button", name=re.compile("^Generate 4"))
+    await generate.click()
+    await expect(page).to_have_url(re.compile("/effects/glow"))
+    await page.get_by_role("button", name="Remove notes.png").click()
+    await expect(page.get_by_text("3 of 3 files uploaded")).to_be_visible()
+    await assert_accessible(page)
+    await page.get_by_role("button", name=re.compile("^Generate 3")).dblclick()
+
+    await expect(page).to_have_url(re.compile(r"/batches/[0-9a-f-]{36}$"))
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Glow: 3 items")
+    await expect(page.get_by_text("3 of 3 items")).to_be_visible()
+    for number, name in enumerate(NAMES, 1):
+        await expect(page.get_by_role("link", name=f"Item {number} {name}")).to_be_visible()
+    download = page.get_by_role("link", name="Download all")
+    async with page.expect_download() as saved:
+        await download.click()
+    assert (await saved.value).suggested_filename.startswith("batch-")
+    await assert_accessible(page)
+    await screenshots.take(page, "batch")
+    async with stack.client(account.headers) as client:
+        [batch] = (await client.get("/api/batches")).json()["items"]
+    assert batch["counts"]["completed"] == 3
+
+    await page.get_by_role("link", name="Item 2 harbour.png").click()
+    await page.get_by_role("link", name="Item 2", exact=True).click()
+    await expect(page).to_have_url(re.compile(batch["id"]))
+
+
+@pytest.mark.thorough
+async def test_the_rest_of_a_batch_is_canceled(signed_in: Page, stack: Stack, account: Account) -> None:
+    """More items than the renderer makes before the user cancels them."""
+    page = signed_in
+    wanted = {"effect_id": "imagine", "grid": {"values": {"prompt": ["a dune"], "seed": list(range(40))}}}
+    async with stack.client(account.headers) as client:
+        batch = (await client.post("/api/batches", json=wanted)).json()
+    await page.goto(f"/batches/{batch['id']}")
+    await page.get_by_role("button", name="Cancel the rest").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Cancel the rest").click()
+    await expect(page.get_by_text("40 of 40 items")).to_be_visible()
+    await expect(page.get_by_role("button", name="Cancel the rest")).to_have_count(0)
+    await expect(page.get_by_role("definition").last).to_have_text(re.compile(r"^\d+$"))
+    async with stack.client(account.headers) as client:
+        counts = (await client.get(f"/api/batches/{batch['id']}")).json()["counts"]
+    assert counts["canceled"] > 0
+    assert counts["active"] == 0

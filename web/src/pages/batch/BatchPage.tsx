@@ -1,0 +1,47 @@
+import { useInfiniteQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
+import { useEffect, useMemo } from "react";
+import { libraryQuery } from "@/parts/job/library";
+import { useLiveList } from "@/parts/job/useLiveList";
+import { Pending } from "@/parts/Pending";
+import { useTitle } from "@/parts/useTitle";
+import { batchTexts } from "@/texts/batch";
+import { BatchHead } from "./BatchHead";
+import { ItemCard } from "./ItemCard";
+import { batchQuery } from "./queries";
+
+export function BatchPage() {
+  const { id } = useParams({ from: "/framed/batches/$id" });
+  const { data: batch } = useSuspenseQuery(batchQuery(id));
+  const search = useMemo(() => ({ batch: id }), [id]);
+  const query = useInfiniteQuery(libraryQuery(search));
+  useLiveList(search);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
+  // The list is read whole, since it has the last items first. A batch has ten pages at most.
+  useEffect(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const jobs = useMemo(
+    () =>
+      (query.data?.pages.flatMap((page) => page.items) ?? []).sort(
+        (one, other) => (one.batch_item ?? 0) - (other.batch_item ?? 0),
+      ),
+    [query.data],
+  );
+  const name = batchTexts.title(batch.title, batch.items);
+  useTitle(name);
+  return (
+    <>
+      <BatchHead batch={batch} name={name} />
+      {query.data === undefined ? (
+        <Pending query={query} className="h-96 rounded-m!" />
+      ) : (
+        <ol className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-4 xl:grid-cols-5">
+          {jobs.map((job) => (
+            <ItemCard key={job.id} job={job} />
+          ))}
+        </ol>
+      )}
+    </>
+  );
+}
