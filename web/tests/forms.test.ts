@@ -37,8 +37,14 @@ test("a seed that JavaScript would round is left to the API", () => {
   const limits = { integer: true, min: 0, max: 2 ** 64 };
   const seed = property("seed", "number", { default: 2 ** 64, limits });
   expect(payloadOf([seed], initialValues([seed]))).toEqual({});
-  const exact = property("seed", "number", { default: Number.MAX_SAFE_INTEGER, limits });
-  expect(payloadOf([exact], initialValues([exact]))).toEqual({ seed: Number.MAX_SAFE_INTEGER });
+  const exact = property("count", "number", { default: Number.MAX_SAFE_INTEGER, limits });
+  expect(payloadOf([exact], initialValues([exact]))).toEqual({ count: Number.MAX_SAFE_INTEGER });
+});
+
+test("a seed is left to the API, and that of an earlier job is used again", () => {
+  const seed = property("noise_seed", "number", { default: 7, limits: { integer: true, min: 0, max: 2 ** 32 } });
+  expect(payloadOf([seed], initialValues([seed]))).toEqual({});
+  expect(payloadOf([seed], mergedValues([seed], { noise_seed: 7 }))).toEqual({ noise_seed: 7 });
 });
 
 test("of a draft only what still fits is taken", () => {

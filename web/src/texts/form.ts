@@ -8,6 +8,7 @@ export const formTexts = {
   whole: "Use a whole number.",
   counter: (used: number, most: number) => `${used} / ${most}`,
   random: "Pick a random number",
+  drawn: "Random",
   reset: "Reset to defaults",
   range: (min: number, max: number) => `${min} to ${max}`,
   notJson: 'Write a JSON object, for example {"steps": 20}.',

@@ -46,6 +46,7 @@ export function NumberField({ value, limits, onChange, ...shared }: Props) {
           step={step}
           onChange={onChange}
           className={hasSlider ? "w-20! shrink-0 text-right" : ""}
+          placeholder={canBeDrawn ? formTexts.drawn : undefined}
         />
         {canBeDrawn && (
           <Button
@@ -68,11 +69,13 @@ function NumberBox({
   step,
   onChange,
   className,
+  placeholder,
 }: {
   value: number | null;
   step: number;
   onChange: (value: number | null) => void;
   className: string;
+  placeholder: string | undefined;
 }) {
   const [typed, setTyped] = useState(value === null ? "" : String(value));
   useEffect(() => setTyped((now) => (read(now) === value ? now : value === null ? "" : String(value))), [value]);
@@ -81,6 +84,7 @@ function NumberBox({
       type="text"
       inputMode={step >= 1 ? "numeric" : "decimal"}
       autoComplete="off"
+      placeholder={placeholder}
       value={typed}
       onChange={(event) => {
         const next = event.target.value;

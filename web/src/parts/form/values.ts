@@ -17,10 +17,18 @@ export function initialValues(properties: readonly Property[]): FormValues {
   return Object.fromEntries(properties.map((each) => [each.key, shownDefault(each) ?? emptyOf(each)]));
 }
 
-/** Null for a file and for a seed that JavaScript has rounded: the API uses its own default if the user chooses none. */
-function shownDefault({ type, default: value }: Property): PlainValue | null {
+/**
+ * Null for a file, for a number that JavaScript has rounded, and for a seed: the API uses its own default for the first
+ * two, and draws a seed that it does not get, so that the same prompt twice makes two results.
+ */
+function shownDefault({ key, type, default: value }: Property): PlainValue | null {
   const isRounded = Number.isInteger(value) && !Number.isSafeInteger(value);
-  return isFileType(type) || isRounded ? null : (value ?? null);
+  return isFileType(type) || isRounded || isSeed(key, type) ? null : (value ?? null);
+}
+
+/** The rule of the API: src/callsheet/effects/seeds.py. */
+function isSeed(key: string, type: Property["type"]): boolean {
+  return type === "number" && /(^|_)seed(_|$)/.test(key);
 }
 
 function emptyOf(property: Property): FormValue {
