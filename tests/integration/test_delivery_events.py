@@ -11,11 +11,12 @@ import pytest
 from standardwebhooks import Webhook
 
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import BudgetReached, InvalidRequest
 from callsheet.wire.pipelines.pipelines import Strategy
 from callsheet.wire.webhook_endpoints import ChangeWebhookEndpoint
 from tests.support.deliveries import Deliveries, delivering
 from tests.support.http.webhook_receiver import receiving
+from tests.support.jobs.budgets import add_budget
 from tests.support.jobs.core import Core, Member
 from tests.support.media.media_harness import open_media_harness, principal_of
 from tests.support.pipelines.pipeline_harness import open_pipeline_harness
@@ -203,3 +204,20 @@ async def test_a_url_of_a_job_must_start_like_an_endpoint_of_its_user(core: Core
             await core.submit(ann, webhook_url=url)
         assert await deliveries.rows(ann) == []
         assert await core.rows(ann.pool, "SELECT FROM token_transactions WHERE type = 'JOB_RESERVE'") == []
+
+
+async def test_a_budget_is_announced_when_it_is_nearly_taken_and_when_it_refuses_a_job(core: Core) -> None:
+    ann = await core.member()
+    colleague = await core.member(tenant=ann)
+    async with delivering(core) as deliveries:
+        await deliveries.endpoint(ann, URL, events=["budget.reached"])
+        await deliveries.endpoint(colleague, URL, events=["budget.reached"])
+        await add_budget(ann, limit=10, user_id=ann.user_id)
+        for cost in (7, 1, 1):
+            await core.submit(ann, cost=cost)
+        for _ in range(2):
+            with pytest.raises(BudgetReached):
+                await core.submit(ann, cost=5)
+        found = [body["data"] for body in await bodies(deliveries, ann)]
+        assert [(data["taken"], data["is_reached"]) for data in found] == [(8, False), (9, True)]
+        assert found[0]["token_limit"] == 10

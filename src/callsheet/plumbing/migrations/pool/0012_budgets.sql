@@ -147,3 +147,22 @@ $$;
 CREATE FUNCTION budgets_give_back(the_periods bigint[], the_tokens bigint) RETURNS void LANGUAGE sql VOLATILE AS $$
     UPDATE budget_periods SET taken = taken - the_tokens WHERE id = ANY (the_periods)
 $$;
+
+-- For webhooks: 80 % of a budget were taken, or all of it, for the first time in this period. They are taken under the
+-- lock of the budgets, so events of a budget are in order.
+CREATE FUNCTION budget_announce() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM deliveries_announce(b.tenant_id, b.user_id, 'budget.reached', b.id, NULL, NULL, jsonb_build_object(
+        'id', b.id, 'name', b.name, 'user_id', b.user_id, 'provider', b.provider, 'period', b.period,
+        'first_day', NEW.first_day, 'resets_at', budget_resets(b.period, b.time_zone, NEW.first_day),
+        'token_limit', b.token_limit, 'taken', NEW.taken,
+        'is_reached', NEW.reached_at IS NOT NULL AND (TG_OP = 'INSERT' OR OLD.reached_at IS NULL)))
+    FROM budgets b WHERE b.tenant_id = NEW.tenant_id AND b.id = NEW.budget_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER budget_is_taken_at_once AFTER INSERT ON budget_periods
+    FOR EACH ROW WHEN (NEW.warned_at IS NOT NULL OR NEW.reached_at IS NOT NULL) EXECUTE FUNCTION budget_announce();
+CREATE TRIGGER budget_is_taken AFTER UPDATE ON budget_periods
+    FOR EACH ROW WHEN (OLD.warned_at IS NULL AND NEW.warned_at IS NOT NULL
+        OR OLD.reached_at IS NULL AND NEW.reached_at IS NOT NULL)
+    EXECUTE FUNCTION budget_announce();
