@@ -45,10 +45,12 @@ async def completing(worker_harness: WorkerHarness, workflow: str) -> AsyncItera
                 await worker.complete(lease, output=described(OUTPUT, "video/mp4"))
 
     working = asyncio.create_task(work())
-    yield
-    working.cancel()
-    with suppress(asyncio.CancelledError):
-        await working
+    try:
+        yield
+    finally:
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
 
 
 def webhook() -> dict[str, Any]:

@@ -1,34 +1,42 @@
-import { InvalidRequest } from "./codes.ts";
+import { BatchHandle } from "./batch.ts";
 import { JobHandle, type ResultFile, type WaitOptions } from "./job.ts";
 import { freshKey } from "./keys.ts";
-import type { Effect, EffectProperty, Job, PageOfEffects, StoredFile, Video, Wallet } from "./models.ts";
-import { ClientError, type Refusal } from "./problems.ts";
-import { type Fetch, type RequestOptions, Requests } from "./requests.ts";
-import { type Counted, type UploadOptions, upload } from "./transfers.ts";
-
-/** A value of a property. A Blob is uploaded. */
-export type Value = boolean | number | string | null | Blob | StoredFile | Video;
+import type { Batch, Effect, Job, PageOfEffects, Quote, StoredFile, Wallet } from "./models.ts";
+import { ClientError } from "./problems.ts";
+import { type Fetch, Patience, type RequestOptions, Requests, sleep } from "./requests.ts";
+import { type UploadOptions, upload } from "./transfers.ts";
+import { Bodies, type UploadingOptions, type Value, type Values } from "./values.ts";
 
 export interface ClientOptions {
   /** For how long a request is sent again if the control plane cannot be reached or asks to wait. */
-  retrySeconds?: number;
-  fetch?: Fetch;
+  retrySeconds?: number | undefined;
+  /** The user that the service key of a tenant acts for: `external:ID`, `user:UUID` or `email:…`. */
+  onBehalfOf?: string | undefined;
+  fetch?: Fetch | undefined;
 }
 
-export interface SubmitOptions {
+interface CommonOptions extends UploadingOptions {
   /** Makes a repeated submit one job and one charge. By default, the client makes a new key. */
   idempotencyKey?: string | undefined;
   clientReference?: string | undefined;
   metadata?: Record<string, string> | undefined;
+  priority?: number | undefined;
+}
+
+export interface SubmitOptions extends CommonOptions {
   /** Where the events of this job are sent. It must start like an endpoint of yours with the scope `job`. */
   webhookUrl?: string | undefined;
-  priority?: number | undefined;
-  onUpload?: Counted | undefined;
-  signal?: AbortSignal | undefined;
+}
+
+export interface BatchOptions extends CommonOptions {
+  /** With lists of values: a job for each combination, or one for the first values, one for the second, and so on. */
+  mode?: "cartesian" | "zipped" | undefined;
 }
 
 const URL_VARIABLE = "CALLSHEET_CLIENT__URL";
 const KEY_VARIABLE = "CALLSHEET_CLIENT__API_KEY";
+const ON_BEHALF_OF = "Callsheet-On-Behalf-Of";
+const NAME_OF_USER = /^(external|user|email):[!-~]+$/;
 const RETRY_SECONDS = 60;
 const PAGE = 100;
 
@@ -41,8 +49,15 @@ export class Callsheet {
   constructor(url?: string, key?: string, options: ClientOptions = {}) {
     const [foundUrl, foundKey] = urlAndKey(url, key);
     this.url = foundUrl;
+    const user = options.onBehalfOf;
+    if (user !== undefined && !NAME_OF_USER.test(user))
+      throw new ClientError(`"${user}" names no user: it must start with external:, user: or email:.`);
     const fetcher = options.fetch ?? ((...request) => fetch(...request));
-    this.#requests = new Requests(foundUrl, foundKey, options.retrySeconds ?? RETRY_SECONDS, fetcher);
+    const headers = {
+      Authorization: `Bearer ${foundKey}`,
+      ...(user === undefined ? {} : { [ON_BEHALF_OF]: user }),
+    };
+    this.#requests = new Requests(this.url, headers, options.retrySeconds ?? RETRY_SECONDS, fetcher);
   }
 
   async effects(): Promise<Effect[]> {
@@ -74,40 +89,55 @@ export class Callsheet {
    * Uploads the files and submits a job. The file that the effect works on is given by its type, for example `video`,
    * or as `file`. All other names are properties of the effect.
    */
-  async submit(effect: string, values: Record<string, Value> = {}, options: SubmitOptions = {}): Promise<JobHandle> {
-    const { onUpload: onProgress, signal } = options;
-    const checked = await this.#checked(effect, values);
-    const stored = async (value: Value) => {
-      const file = value instanceof Blob ? await this.upload(value, { onProgress, signal }) : value;
-      return typeof file === "object" && file !== null ? file.id : file;
-    };
-    const payload: Record<string, unknown> = {};
-    for (const [name, value] of Object.entries(checked.properties)) payload[name] = await stored(value);
-    const { file } = checked;
-    const main = isVideo(file)
-      ? { video_id: file.id }
-      : { input_file_id: file === null ? undefined : await stored(file) };
-    const body = {
-      effect_id: effect,
-      input_payload: payload,
-      ...main,
-      client_reference: options.clientReference,
-      metadata: options.metadata,
-      webhook_url: options.webhookUrl,
-      priority: options.priority,
-    };
+  async submit(effect: string, values: Values = {}, options: SubmitOptions = {}): Promise<JobHandle> {
+    const { signal } = options;
+    const [given] = await new Bodies(this.#requests, effect, options).of([values]);
+    const body = { effect_id: effect, ...given, ...fieldsOf(options), webhook_url: options.webhookUrl };
     // The key is made once, so a request that is sent again after a lost response finds the job of the first one.
     const idempotencyKey = options.idempotencyKey ?? freshKey();
     const job = await this.#requests.ask<Job>("POST", "/api/ai-jobs", body, { idempotencyKey, signal });
     return new JobHandle(job, this.#requests);
   }
 
-  /** Submits a job, waits until it has completed, and returns its main file. */
-  async run(
+  /**
+   * Submits up to 1,000 jobs of an effect in one request: all are accepted, or none. Give a list of items, each with the
+   * values of one job, or lists of values, of which each combination is a job.
+   */
+  async batch(
     effect: string,
-    values: Record<string, Value> = {},
-    options: SubmitOptions & WaitOptions = {},
-  ): Promise<ResultFile> {
+    items: readonly Values[] | Record<string, readonly Value[]>,
+    options: BatchOptions = {},
+  ): Promise<BatchHandle> {
+    const { signal } = options;
+    const bodies = new Bodies(this.#requests, effect, options);
+    const jobs = isList(items) ? { items: await bodies.of(items) } : { grid: await this.#grid(bodies, items, options) };
+    const body = { effect_id: effect, ...jobs, ...fieldsOf(options) };
+    const idempotencyKey = options.idempotencyKey ?? freshKey();
+    const batch = await this.#requests.ask<Batch>("POST", "/api/batches", body, { idempotencyKey, signal });
+    return new BatchHandle(batch, this.#requests);
+  }
+
+  /**
+   * Asks what `submit` with the same values would cost now, and what is missing. Nothing is held. Files are uploaded, as
+   * `submit` does: to upload a file once, give the result of `upload` to both. It waits until a file is measured if the
+   * price depends on it.
+   */
+  async quote(effect: string, values: Values = {}, options: UploadingOptions = {}): Promise<Quote> {
+    const { signal } = options;
+    const [given] = await new Bodies(this.#requests, effect, options).of([values]);
+    const body = { effect: { effect_id: effect, ...given } };
+    const patience = new Patience(this.#requests.retrySeconds);
+    for (;;) {
+      const quote = await this.#requests.ask<Quote>("POST", "/api/quotes", body, { repeat: true, signal });
+      const open = quote.missing.find((each) => each.code === "file_not_measured");
+      const seconds = open && patience.waitSeconds(open.retry_after_seconds ?? null);
+      if (seconds == null) return quote;
+      await sleep(seconds, signal);
+    }
+  }
+
+  /** Submits a job, waits until it has completed, and returns its main file. */
+  async run(effect: string, values: Values = {}, options: SubmitOptions & WaitOptions = {}): Promise<ResultFile> {
     const job = await this.submit(effect, values, options);
     return (await job.wait(options)).file;
   }
@@ -130,39 +160,27 @@ export class Callsheet {
     return this.#requests.ask(method, path, body, options);
   }
 
-  /** The file that the effect works on, and the properties. They are checked before anything is uploaded. */
-  async #checked(slug: string, values: Record<string, Value>) {
-    const properties = { ...values };
-    let main: Value = null;
-    if (!("file" in values) && !Object.values(values).some((value) => typeof value === "object" && value !== null))
-      return { file: main, properties };
-    const effect = await this.effect(slug);
-    const known = new Set(effect.properties.map((each: EffectProperty) => each.key));
-    for (const name of ["file", effect.input?.type]) {
-      if (main !== null || name === undefined || known.has(name) || !(name in properties)) continue;
-      main = properties[name] ?? null;
-      delete properties[name];
-    }
-    for (const name of Object.keys(properties)) {
-      if (known.has(name)) continue;
-      const offered = [...known].sort().join(", ") || "none";
-      throw invalid(name, `${name}: ${slug} has no such property. It has: ${offered}.`);
-    }
-    if (main !== null && !effect.input) throw invalid("file", `${slug} takes no file. Leave the file out.`);
-    return { file: main, properties };
+  async #grid(bodies: Bodies, lists: Record<string, readonly Value[]>, { mode }: BatchOptions) {
+    const { known, names } = await bodies.mainOf();
+    const { [names.find((each) => each in lists) ?? ""]: files, ...values } = lists;
+    bodies.check(Object.keys(values), known);
+    const stored = async (list: readonly Value[]) => {
+      const found = [];
+      for (const each of list) found.push(await bodies.stored(each));
+      return found;
+    };
+    const entries: [string, unknown][] = [];
+    for (const [name, list] of Object.entries(values)) entries.push([name, await stored(list)]);
+    return { mode, input_file_ids: files && (await stored(files)), values: Object.fromEntries(entries) };
   }
 }
 
-function isVideo(value: Value): value is Video {
-  return typeof value === "object" && value !== null && "original_file_id" in value;
+function isList(items: readonly Values[] | Record<string, readonly Value[]>): items is readonly Values[] {
+  return Array.isArray(items);
 }
 
-/** The same error as that of the control plane. */
-function invalid(field: string, reason: string): Refusal {
-  const title = "The request has fields that are missing, unknown or wrong.";
-  const code = "invalid_request";
-  const type = `urn:callsheet:error:${code}`;
-  return new InvalidRequest({ type, title, status: 422, code, detail: reason, errors: [{ field, reason }] });
+function fieldsOf({ clientReference, metadata, priority }: BatchOptions) {
+  return { client_reference: clientReference, metadata, priority };
 }
 
 /** The key of the environment belongs to its URL. */

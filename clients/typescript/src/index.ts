@@ -1,5 +1,6 @@
 // The TypeScript client of Callsheet: docs/how-to/use-the-typescript-client.md. It needs nothing but fetch.
-export { Callsheet, type ClientOptions, type SubmitOptions, type Value } from "./client.ts";
+export { BatchHandle, type BatchWaitOptions } from "./batch.ts";
+export { type BatchOptions, Callsheet, type ClientOptions, type SubmitOptions } from "./client.ts";
 export * from "./codes.ts";
 export { JobHandle, ResultFile, type WaitOptions } from "./job.ts";
 export type * from "./models.ts";
@@ -17,4 +18,5 @@ export {
 } from "./problems.ts";
 export type { StreamItem, StreamOptions } from "./stream.ts";
 export type { Counted, UploadOptions } from "./transfers.ts";
+export type { Value, Values } from "./values.ts";
 export { verify, type WebhookHeaders } from "./webhooks.ts";

@@ -2,6 +2,7 @@
 import type { components } from "./schema.ts";
 
 type Schemas = components["schemas"];
+export type Batch = Schemas["Batch"];
 export type CreatedUpload = Schemas["CreatedUpload"];
 export type Effect = Schemas["Effect"];
 export type EffectProperty = Schemas["EffectProperty"];
@@ -11,7 +12,9 @@ export type JobOutput = Schemas["JobOutput"];
 export type JobProgress = Schemas["JobProgress"];
 export type JobStatus = Schemas["JobStatus"];
 export type PageOfEffects = Schemas["Page_Effect_"];
+export type PageOfJobs = Schemas["Page_Job_"];
 export type Problem = Schemas["Problem"];
+export type Quote = Schemas["Quote"];
 /** `File` is a type of browsers and of Node. */
 export type StoredFile = Schemas["File"];
 export type UploadRequest = Schemas["UploadRequest"];

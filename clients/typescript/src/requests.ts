@@ -51,13 +51,14 @@ export class Requests {
   readonly url: string;
   readonly retrySeconds: number;
   readonly fetch: Fetch;
-  readonly #key: string;
+  readonly #headers: Record<string, string>;
 
-  constructor(url: string, key: string, retrySeconds: number, fetcher: Fetch) {
+  /** `headers` go to the control plane only, never to the storage. */
+  constructor(url: string, headers: Record<string, string>, retrySeconds: number, fetcher: Fetch) {
     this.url = url;
     this.retrySeconds = retrySeconds;
     this.fetch = fetcher;
-    this.#key = key;
+    this.#headers = headers;
   }
 
   /** Sends a request and returns the JSON of its response. */
@@ -83,7 +84,7 @@ export class Requests {
 
   /** Sends a request to the control plane once. Refusals and lost connections throw. */
   async send(path: string, init: RequestInit, signal?: AbortSignal): Promise<Response> {
-    const headers = { ...(init.headers as Record<string, string>), Authorization: `Bearer ${this.#key}` };
+    const headers = { ...(init.headers as Record<string, string>), ...this.#headers };
     // A redirect would send the request, perhaps with the key, to another place than the one that was given.
     const sending = this.fetch(`${this.url}${path}`, { ...init, headers, redirect: "manual", cache: "no-store" });
     const response = await this.#arrived(sending, signal);

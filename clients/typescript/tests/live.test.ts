@@ -160,6 +160,31 @@ test("a stream goes on at the last event when the connection was lost", async ()
   assert.ok(cuts > 0);
 });
 
+test("a quote says what a submit would cost and what is missing", async () => {
+  const file = await callsheet.upload(clip());
+  const quote = await callsheet.quote(given.dear, { file, prompt: "a cat" });
+  assert.deepEqual([quote.cost, quote.can_submit, quote.missing[0]?.code], [1000, false, "insufficient_tokens"]);
+});
+
+test("many jobs are one batch, or none", async () => {
+  const items = [1, 2].map((strength) => ({ video: clip(), prompt: "a cat", strength }));
+  const batch = await callsheet.batch(given.idle, items, { clientReference: "pair", metadata: { page: "3" } });
+  assert.deepEqual([batch.now.items, batch.now.cost, batch.now.metadata], [2, 2 * given.cost, { page: "3" }]);
+  const shared = clip();
+  const lists = { video: [shared, shared], prompt: ["a cat"], strength: [1, 2, 3] };
+  const grid = await callsheet.batch(given.idle, lists);
+  const jobs = await Promise.all((await grid.jobs()).map((job) => job.refresh()));
+  assert.deepEqual(jobs.map((job) => job.input_payload?.strength).toSorted(), [1, 1, 2, 2, 3, 3]);
+  assert.equal(new Set(jobs.flatMap((job) => job.inputs?.map((each) => each.file_id))).size, 1);
+  await assert.rejects(batch.wait({ timeoutSeconds: 0.1 }), NotEnded);
+  for (const each of [batch, grid]) await each.cancel();
+  const seen: string[] = [];
+  assert.equal((await batch.wait({ onProgress: ({ status }) => seen.push(status) })).now.counts.canceled, 2);
+  assert.equal(seen.at(-1), "finished");
+  const zipped = { ...lists, video: [shared, shared, shared], mood: [1, 2, 3] };
+  await assert.rejects(callsheet.batch(given.idle, zipped, { mode: "zipped" }), /mood: .* has no such property/);
+});
+
 test("all effects are listed", async () => {
   const slugs = (await callsheet.effects()).map((effect) => effect.slug);
   assert.ok([given.effect, given.idle, given.dear].every((slug) => slugs.includes(slug)));

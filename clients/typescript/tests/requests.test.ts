@@ -42,6 +42,17 @@ test("a request is sent again after a lost connection and when the server asks f
   assert.ok(asked.every((each) => each.headers.authorization === "Bearer cs_key"));
 });
 
+test("a service key names the user that it acts for in each request", async () => {
+  const asked = await answered([accept], async ({ url }) => {
+    await wallet(new Callsheet(url, "cs_key", { onBehalfOf: "external:4711" }));
+  });
+  assert.deepEqual(
+    asked.map((each) => each.headers["callsheet-on-behalf-of"]),
+    ["external:4711"],
+  );
+  assert.throws(() => new Callsheet("http://x", "cs_key", { onBehalfOf: "4711" }), /must start with external:/);
+});
+
 test("a refusal that does not pass is thrown at once", async () => {
   const asked = await answered([refuse(429, "too_many_active_jobs")], async (callsheet) => {
     await assert.rejects(callsheet.wallet(), (error) => {
