@@ -94,7 +94,7 @@ test("a refusal has the class of its code", async () => {
   const values = { video: clip(), prompt: "a cat" };
   await assert.rejects(callsheet.submit(given.dear, values), (poor) => {
     assert.ok(poor instanceof InsufficientTokens);
-    assert.deepEqual([poor.code, poor.status, poor.data.required_tokens], ["insufficient_tokens", 422, 1000]);
+    assert.deepEqual([poor.code, poor.status, poor.data.required_tokens], ["insufficient_tokens", 402, 1000]);
     assert.ok(poor.requestId);
     assert.match(poor.message, /costs 1000 tokens/);
     return true;

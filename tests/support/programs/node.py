@@ -11,14 +11,14 @@ ROOT = Path(__file__).parents[3]
 CLIENT = ROOT / "clients" / "typescript"
 
 
+def node_command(*arguments: str | Path) -> tuple[str, ...]:
+    return ("sh", str(ROOT / "tools" / "run-node"), sys.prefix, "node", *map(str, arguments))
+
+
 async def run_node(*arguments: str | Path, cwd: Path = CLIENT, **variables: str) -> str:
     """What the program prints. Fails with it if the program fails."""
     process = await asyncio.create_subprocess_exec(
-        "sh",
-        str(ROOT / "tools" / "run-node"),
-        sys.prefix,
-        "node",
-        *map(str, arguments),
+        *node_command(*arguments),
         cwd=cwd,
         env={"PATH": os.environ["PATH"], "HOME": str(cwd), **variables},
         stdout=asyncio.subprocess.PIPE,
