@@ -106,8 +106,9 @@ def _queue(hot: Sequence[Row], history: Sequence[Row]) -> list[str]:
 
 async def _pool(pool: Database, dispatches: Mapping[tuple[Any, ...], Row]) -> list[str]:
     async with pool.connection() as connection, connection.transaction(isolation="repeatable_read"):
-        jobs = await connection.fetch("SELECT * FROM ai_jobs")
-        events = await connection.fetch("SELECT * FROM job_events ORDER BY tenant_id, job_id, seq")
+        jobs = [dict(row) for row in await connection.fetch("SELECT * FROM ai_jobs")]
+        query = "SELECT * FROM job_events ORDER BY tenant_id, job_id, seq"
+        events = [dict(row) for row in await connection.fetch(query)]
         counters = await connection.fetch("SELECT * FROM user_streams")
         outbox = await connection.fetch("SELECT * FROM outbox")
         found = [f"G1 a video is not as its job is: {dict(row)}" for row in await connection.fetch(STRAY_VIDEOS)]
