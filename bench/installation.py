@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from uuid import UUID
 
 import asyncpg
@@ -100,11 +101,15 @@ class BenchInstallation:
 
 @asynccontextmanager
 async def open_bench_installation(
-    *, listening: bool = False, loops: tuple[str, ...] = (), places: Mapping[str, str | None] = EMBEDDED
+    *,
+    listening: bool = False,
+    loops: tuple[str, ...] = (),
+    places: Mapping[str, str | None] = EMBEDDED,
+    settings: Mapping[str, int | None] = MappingProxyType({}),
 ) -> AsyncIterator[BenchInstallation]:
     """A room of jobs on a fresh installation; with the named loops, and with wake-ups, as in production.
 
-    `places`: the DSNs of central, for an installation on another server than one of its own.
+    `places`: the DSNs of central, for an installation on another server than one of its own. `settings`: of jobs.
     """
     async with AsyncExitStack() as undo:
         home = undo.enter_context(fresh_home())
@@ -116,7 +121,7 @@ async def open_bench_installation(
         undo.push_async_callback(notifier.close)
         room = jobs_room(
             databases,
-            load_settings(home=home, jobs={"submits_per_minute": None}).jobs,
+            load_settings(home=home, jobs={"submits_per_minute": None, **settings}).jobs,
             notify=notifier.notify,
         )
         if listening:
