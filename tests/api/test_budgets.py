@@ -171,6 +171,7 @@ async def test_spending_is_shown_by_effect_key_provider_and_user_and_as_csv(
         ("since=2020-01-01T00:00:00Z", "since"),
         ("since=2026-11-02T00:00:00Z&until=2026-11-01T00:00:00Z", "since"),
         ("time_zone=Mars/Base", "time_zone"),
+        ("time_zone=%16", "query.time_zone"),
         ("by=color", "query.by"),
     ],
 )

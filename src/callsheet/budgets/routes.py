@@ -17,6 +17,7 @@ from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Moment, Page
 from callsheet.wire.budgets import (
+    ZONE_PATTERN,
     Budget,
     BudgetPeriod,
     ChangeBudget,
@@ -24,13 +25,14 @@ from callsheet.wire.budgets import (
     PastPeriods,
     SpendingBy,
     TenantSpending,
-    TimeZone,
 )
 
 NO_TENANT = "There is no such tenant."
 BY = Query(SpendingBy.EFFECT, description="What the tokens are summed by.")
 PERIOD = Query(BudgetPeriod.DAY, description="The length of a period. A week begins on Monday.")
-TIME_ZONE = Query("UTC", description="Periods begin at midnight there, for example `Europe/Berlin`.")
+TIME_ZONE = Query(
+    "UTC", pattern=ZONE_PATTERN, description="Periods begin at midnight there, for example `Europe/Berlin`."
+)
 CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 SINCE = Query(None, description=f"Only jobs that were submitted at this time or later, {MAX_DAYS} days at most.")
 UNTIL = Query(None, description="Only jobs that were submitted before this time. Default: now.")
@@ -92,7 +94,7 @@ def spending_router(report: SpendingReport, authentication: Authentication) -> R
         tenant_id: UUID,
         by: SpendingBy = BY,
         period: BudgetPeriod = PERIOD,
-        time_zone: TimeZone = TIME_ZONE,
+        time_zone: str = TIME_ZONE,
         since: Moment | None = SINCE,
         until: Moment | None = UNTIL,
         principal: Principal = see,

@@ -13,7 +13,8 @@ from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest
 from callsheet.wire.wallet import MAX_TOKENS
 
 TokenLimit = Annotated[int, Field(ge=0, le=MAX_TOKENS), WHOLE]
-TimeZone = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}$")]
+ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}$"
+TimeZone = Annotated[str, StringConstraints(pattern=ZONE_PATTERN)]
 Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 
 
