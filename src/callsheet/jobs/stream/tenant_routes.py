@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request, Response
+from pydantic import WithJsonSchema
 
 from callsheet.identity.access.authentication import Authentication, StreamUser
 from callsheet.identity.access.principal import Principal
@@ -15,7 +16,7 @@ from callsheet.jobs.stream.tenant import TenantJobs
 from callsheet.plumbing.database.pages import LIMIT
 from callsheet.plumbing.http.long_requests import EventStream
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.tenant_jobs import ChangedJobs, ChangesFilter, PositionText
+from callsheet.wire.tenant_jobs import POSITION, ChangedJobs, ChangesFilter, PositionText
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -52,6 +53,8 @@ def tenant_job_router(tenant_jobs: TenantJobs, streams: Streams, authentication:
         last_event_id: Annotated[
             PositionText | None,
             Header(description="The id of the last event that the client received. The stream resumes after it."),
+            # A header can be missing, but it is never null.
+            WithJsonSchema({"type": "string", "pattern": POSITION}),
         ] = None,
         principal: Principal = Depends(authentication.tenant_server),
     ) -> Response:
