@@ -1,6 +1,7 @@
-import { useInfiniteQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
-import { useEffect, useMemo } from "react";
+import { useEffect, useMemo, useRef } from "react";
+import { keys } from "@/api/keys";
 import { libraryQuery } from "@/parts/job/library";
 import { useLiveList } from "@/parts/job/useLiveList";
 import { Pending } from "@/parts/Pending";
@@ -14,8 +15,16 @@ export function BatchPage() {
   const { id } = useParams({ from: "/framed/batches/$id" });
   const { data: batch } = useSuspenseQuery(batchQuery(id));
   const search = useMemo(() => ({ batch: id }), [id]);
-  const query = useInfiniteQuery(libraryQuery(search));
+  // The stream changes rows while the page is open, and reads only some of many that end at once.
+  const query = useInfiniteQuery({ ...libraryQuery(search), refetchOnMount: "always" });
   useLiveList(search);
+  const client = useQueryClient();
+  const wasRunning = useRef(false);
+  const isRunning = batch.status === "running";
+  useEffect(() => {
+    if (wasRunning.current && !isRunning) void client.invalidateQueries({ queryKey: keys.library({ ...search }) });
+    wasRunning.current = isRunning;
+  }, [client, search, isRunning]);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   // The list is read whole, since it has the last items first. A batch has ten pages at most.
   useEffect(() => {
