@@ -18,7 +18,7 @@ from callsheet.toolbox.http.webhooks import WebhookResponse
 
 SQL = statements("callsheet.deliveries", "sending_statements.sql")
 # Requests to one endpoint at the same time.
-BATCH = 8
+BATCH = 4
 MAX_ERROR_LENGTH = 500
 
 

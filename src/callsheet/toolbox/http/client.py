@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +34,11 @@ from callsheet.toolbox.http.connect import (
 )
 from callsheet.toolbox.http.unpacking import ENCODINGS, CannotUnpack, Unpacker
 from callsheet.wire.plurals import counted
+
+# httpcore imports sniffio each time it makes a lock. If it is not installed, Python searched all directories for it, a
+# third of the time of a request. With this entry the import fails at once.
+if "sniffio" not in sys.modules and find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 __all__ = [
     "AddressRefused",
