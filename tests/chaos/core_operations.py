@@ -21,11 +21,11 @@ from callsheet.wire.errors import (
     IdempotencyKeyReused,
     InsufficientTokens,
     InvalidTransition,
-    LeaseLost,
     NotFound,
     TooManyActiveJobs,
 )
 from callsheet.wire.jobs import Job
+from callsheet.wire.worker.errors import LeaseLost
 from tests.chaos import core_model as model
 from tests.chaos.core_state import DispatchKey, JobKey, JobState, State, UserKey
 from tests.support.jobs.core import Core, Member, output_of, report

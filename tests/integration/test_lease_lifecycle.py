@@ -12,8 +12,9 @@ from callsheet.dispatch.facts import DispatchEnd
 from callsheet.jobs.lease.leases import INTERRUPTED
 from callsheet.jobs.lease.outcomes import Failure, LeaseReport
 from callsheet.settings import JobSettings
-from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.errors import NotFound
 from callsheet.wire.job_errors import UNKNOWN
+from callsheet.wire.worker.errors import LeaseLost
 from tests.support.jobs.core import Core, Member, open_core, report
 from tests.support.jobs.job_states import (
     CONSUMED,

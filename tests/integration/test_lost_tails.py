@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from callsheet.jobs.lease.outcomes import Failure, StartedLease
-from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.errors import NotFound
+from callsheet.wire.worker.errors import LeaseLost
 from tests.support.database.lost_tails import lost_tail
 from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
 from tests.support.jobs.job_states import (

@@ -14,7 +14,7 @@ import pytest
 from callsheet.jobs.lease.outcomes import Failure
 from callsheet.providers.media import Callback, Generation
 from callsheet.webhooks.worklist import Worklist
-from callsheet.wire.errors import LeaseLost
+from callsheet.wire.worker.errors import LeaseLost
 from callsheet.wire.worker.protocol import CallbackAddress
 from tests.support.jobs.core import AFTER_EVERY_DEADLINE, Core, Member, open_core, report
 from tests.support.providers.provider_calls import COST, HELD, CallHarness, SubmittedCall, open_call_harness

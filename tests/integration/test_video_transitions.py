@@ -8,8 +8,9 @@ import pytest
 
 from callsheet.jobs.lease.outcomes import ReportOutcome
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, LeaseLost, NotFound
+from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, NotFound
 from callsheet.wire.job_errors import UNKNOWN
+from callsheet.wire.worker.errors import LeaseLost
 from tests.support.jobs.core import Core, Member, output_of, report
 
 

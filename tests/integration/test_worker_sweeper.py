@@ -19,8 +19,9 @@ from callsheet.fleet.room import FleetRoom
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock
-from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
+from callsheet.wire.errors import NotAuthenticated
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
+from callsheet.wire.worker.errors import RegistrationExpired
 from callsheet.wire.worker.protocol import PollRequest, PollResponse
 from tests.support.http.fleet_api import bearer, join, recording_reaped, registry
 from tests.support.jobs.core import Core, Member, Row

@@ -15,8 +15,9 @@ from callsheet.jobs.machine.states import Transition
 from callsheet.jobs.machine.transition_requests import TransitionRequest
 from callsheet.jobs.machine.transitions import apply_transition, retry_job, start_jobs
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
-from callsheet.wire.errors import InvalidTransition, LeaseLost, TooManyActiveJobs
+from callsheet.wire.errors import InvalidTransition, TooManyActiveJobs
 from callsheet.wire.jobs import Job
+from callsheet.wire.worker.errors import LeaseLost
 from tests.support.jobs.core import Core, open_core, report
 from tests.support.jobs.race import COMPLETED, CONSUMED, QUEUED, REFUNDED, RESERVE, STARTED, Race
 from tests.support.jobs.race_control import open_transaction, paused_at, start_blocked

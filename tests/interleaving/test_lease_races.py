@@ -14,7 +14,7 @@ from callsheet.dispatch.facts import DispatchEnd, Heartbeat, JobEnd, Lease, Requ
 from callsheet.dispatch.lease.leasing import SQL
 from callsheet.dispatch.operate.limits import SQL as LIMIT_SQL
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wire.errors import LeaseLost
+from callsheet.wire.worker.errors import LeaseLost
 from tests.support.jobs.core import Core, report
 from tests.support.jobs.lease_statements import lock_limits, take_leases
 from tests.support.jobs.race import COMPLETED, CONSUMED, REFUNDED, RESERVE, STARTED, Race

@@ -19,8 +19,9 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, NotAuthenticated, NotFound
+from callsheet.wire.errors import Conflict, Forbidden, NotAuthenticated, NotFound
 from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, RegisterRequest, RegisterResponse
+from callsheet.wire.worker.errors import AlreadyRegistered
 from tests.support.http.fleet_api import LOCAL, bearer, join, registry
 from tests.support.jobs.core import Row
 from tests.support.jobs.race import Race

@@ -15,10 +15,15 @@ from callsheet.wire.errors import *  # noqa: F403 (the table of codes)
 from callsheet.wire.errors import CallsheetError, FieldProblem, Refusal
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.problems import Problem
+from callsheet.wire.worker import errors as worker_errors
+from callsheet.wire.worker.errors import *  # noqa: F403
 
 UNKNOWN = "unknown"
 CLASSES: dict[str, type[Refusal]] = {
-    each.code: each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Refusal)
+    each.code: each
+    for module in (errors, worker_errors)
+    for each in vars(module).values()
+    if isinstance(each, type) and issubclass(each, Refusal)
 }
 
 

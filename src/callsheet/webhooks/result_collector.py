@@ -21,7 +21,8 @@ from callsheet.toolbox.redaction.redaction import redact_start
 from callsheet.toolbox.redaction.sanitizing import clean_line
 from callsheet.webhooks.downloads import JobKey, OutputDownloads, TryLater, Unusable
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
-from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.errors import NotFound
+from callsheet.wire.worker.errors import LeaseLost
 
 SQL = statements("callsheet.jobs.lease")
 log = get_logger(__name__)

@@ -91,12 +91,6 @@ class NotAuthenticated(Refusal):
     code = "not_authenticated"
 
 
-class RegistrationExpired(NotAuthenticated):
-    """The worker was removed because it sent no request for too long. Register again."""
-
-    code = "registration_expired"
-
-
 class InvalidCredentials(Refusal):
     """The e-mail address or the password is wrong."""
 
@@ -155,20 +149,6 @@ class InUse(Refusal):
     code = "in_use"
 
 
-class AlreadyRegistered(Refusal):
-    """A worker with this id is registered and sent a request a moment ago."""
-
-    code = "already_registered"
-
-    def __init__(self, worker_id: str, retry_after_seconds: int):
-        super().__init__(
-            f"Worker {worker_id!r} is registered and sent a request a moment ago. If it is the same worker, register "
-            f"again in {counted(retry_after_seconds, 'second')}.",
-            retry_after_seconds=retry_after_seconds,
-        )
-        self.retry_after_seconds = retry_after_seconds
-
-
 class WrongState(Refusal):
     """The current state of the object does not allow this request. Read the object to see its state."""
 
@@ -203,19 +183,6 @@ class ContentMismatch(Refusal):
     """The uploaded bytes differ from what was declared when the URL was signed."""
 
     code = "content_mismatch"
-
-
-class EmptyOutput(Refusal):
-    """An output is an empty file. Report a failure of the type empty_output."""
-
-    code = "empty_output"
-
-    def __init__(self, field: str, name: str):
-        reason = (
-            f"The engine or the actor wrote an empty file: {name!r} has 0 bytes. Check the log and the free disk space "
-            "of its machine, and the node that saves the result."
-        )
-        super().__init__(reason, errors=[FieldProblem(field, reason)])
 
 
 class RangeNotSatisfiable(Refusal):
@@ -400,12 +367,6 @@ class InvalidTransition(Refusal):
         super().__init__(
             f"A job that is {from_status} cannot become {to_status}.", from_status=from_status, to_status=to_status
         )
-
-
-class LeaseLost(Refusal):
-    """This lease has ended, and another one may have taken over. Stop the work and discard its result."""
-
-    code = "lease_lost"
 
 
 class InternalError(Refusal):

@@ -25,7 +25,8 @@ from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master, SigningKeys, sha256_hex
-from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
+from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.worker.errors import RegistrationExpired
 
 
 class LeaseOfWorker(NamedTuple):

@@ -27,8 +27,9 @@ from callsheet.toolbox.file_names import extension_of as extension_of_type
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.media_types import EXTENSIONS
-from callsheet.wire.errors import EmptyOutput, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.plurals import counted
+from callsheet.wire.worker.errors import EmptyOutput
 from callsheet.wire.worker.protocol import AnnouncedOutput, CompleteRequest, DeliveredOutput
 
 # The number of objects that S3 deletes with one request.

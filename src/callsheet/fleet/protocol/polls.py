@@ -26,7 +26,8 @@ from callsheet.jobs.lease.start import NOT_TAKEN
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.http.long_requests import unless_client_disconnects
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import LeaseLost, NotFound, RateLimited
+from callsheet.wire.errors import NotFound, RateLimited
+from callsheet.wire.worker.errors import LeaseLost
 from callsheet.wire.worker.protocol import PollRequest, PollResponse, max_leases
 
 log = get_logger(__name__)

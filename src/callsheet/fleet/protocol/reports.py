@@ -31,7 +31,8 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction.sanitizing import clean_line
-from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, LeaseLost, sentences
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, sentences
+from callsheet.wire.worker.errors import LeaseLost
 from callsheet.wire.worker.protocol import (
     CompleteRequest,
     CompleteResponse,

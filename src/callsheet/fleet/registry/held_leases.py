@@ -8,7 +8,8 @@ from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.lease.outcomes import LeaseReport, ReportOutcome, Settlement
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
-from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.errors import NotFound
+from callsheet.wire.worker.errors import LeaseLost
 
 SQL = statements("callsheet.fleet.registry", "log_statements.sql")
 

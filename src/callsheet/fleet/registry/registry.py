@@ -21,10 +21,11 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.redaction.sanitizing import clean_line
-from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
+from callsheet.wire.errors import Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
 from callsheet.wire.plurals import counted
 from callsheet.wire.worker.environment import MAX_SHOWN, CannotRun, Environment
+from callsheet.wire.worker.errors import AlreadyRegistered
 
 REGISTRATION_SQL = statements("callsheet.fleet.registry", "registration_statements.sql")
 LOG_SQL = statements("callsheet.fleet.registry", "log_statements.sql")

@@ -41,7 +41,8 @@ from callsheet.jobs.machine.transition_requests import JobOutputFile, Transition
 from callsheet.jobs.machine.transitions import Transitions
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.outages import backoff_seconds
-from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.errors import NotFound
+from callsheet.wire.worker.errors import LeaseLost
 
 RETRY_BASE_SECONDS = 5.0
 REFUSAL_BASE_SECONDS = 1.0

@@ -11,8 +11,9 @@ from uuid import UUID
 from callsheet.dispatch.facts import DispatchState, Lease
 from callsheet.jobs.machine.transition_requests import TransitionResult
 from callsheet.toolbox.redaction.redaction import redact_json, redact_text
-from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.errors import NotFound
 from callsheet.wire.job_errors import job_error, sentence_of
+from callsheet.wire.worker.errors import LeaseLost
 
 P = ParamSpec("P")
 # The error type that agents report.

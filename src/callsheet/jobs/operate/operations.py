@@ -24,9 +24,10 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wire.base import Page
-from callsheet.wire.errors import Conflict, LeaseLost, NotFound, WrongState
+from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.jobs import JobListFilter, JobStatus
 from callsheet.wire.operate.operations import AdminJob, Dispatch
+from callsheet.wire.worker.errors import LeaseLost
 
 SQL = statements("callsheet.jobs.operate")
 MACHINE_SQL = statements("callsheet.jobs.machine")
