@@ -16,7 +16,7 @@ from callsheet.client import AsyncCallsheet
 from callsheet.identity.access.passwords import password_fits
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role, User
-from callsheet.wire.wallet import Credit
+from callsheet.wire.money.wallet import Credit
 
 if TYPE_CHECKING:
     from callsheet.app.control_plane import ControlPlane

@@ -25,7 +25,7 @@ from callsheet.client.errors import (
     UnusableFile,
 )
 from callsheet.wire.jobs import JobEvent, JobProgress
-from callsheet.wire.service_keys import CreateServiceKey, ServiceScope
+from callsheet.wire.tenant.service_keys import CreateServiceKey, ServiceScope
 from tests.support.database.installation import changed
 from tests.support.http.accounts import People, Person
 from tests.support.http.catalog_api import MP4, PNG, CatalogApi

@@ -15,7 +15,7 @@ from callsheet.identity.audit_log import AuditLog
 from callsheet.jobs.stream import feeds as feeds_module
 from callsheet.wire.identity import Role, Tenant
 from callsheet.wire.operate.audit import AuditFilter
-from callsheet.wire.service_keys import CreatedServiceKey, CreateServiceKey, ServiceScope
+from callsheet.wire.tenant.service_keys import CreatedServiceKey, CreateServiceKey, ServiceScope
 from tests.support.http.accounts import People, Person, session_of
 from tests.support.http.event_stream import EventStream
 from tests.support.http.jobs_api import JobsApi

@@ -17,7 +17,7 @@ from callsheet.jobs.stream.positions import START
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection
 from callsheet.wire.identity import CreateKeyRequest
-from callsheet.wire.wallet import Wallet
+from callsheet.wire.money.wallet import Wallet
 from tests.api.conftest import Started
 from tests.support.database.lost_tails import lost_tail
 from tests.support.http.accounts import People, Person, sign_in

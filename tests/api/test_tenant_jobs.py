@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from callsheet.wire.service_keys import CreateServiceKey, ServiceScope
+from callsheet.wire.tenant.service_keys import CreateServiceKey, ServiceScope
 from tests.support.http.accounts import People, Person
 from tests.support.http.event_stream import EventStream
 from tests.support.http.jobs_api import JobsApi

@@ -27,7 +27,7 @@ from callsheet.wallet.credits import give_credit
 from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
 from callsheet.wallet.ledger_check import LedgerFinding, audit, audit_pool
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
-from callsheet.wire.wallet import MAX_TOKENS
+from callsheet.wire.money.wallet import MAX_TOKENS
 from tests.chaos.state_machines import MachineEnvironment
 from tests.support.database.installation import empty, installation, isolate, place_variables
 from tests.support.jobs.core import Core, Member, open_core

@@ -13,7 +13,7 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.wallet.ledger import balance_of, credit, debit
 from callsheet.wire.errors import InvalidRequest, QuotaExceeded
 from callsheet.wire.identity import Role
-from callsheet.wire.service_keys import ServiceScope
+from callsheet.wire.tenant.service_keys import ServiceScope
 from tests.support.jobs.core import Core
 from tests.support.jobs.race_control import open_transaction, start_blocked
 

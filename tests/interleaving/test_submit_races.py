@@ -23,7 +23,7 @@ from callsheet.wire.errors import (
     RateLimited,
     TooManyActiveJobs,
 )
-from callsheet.wire.wallet import MAX_TOKENS
+from callsheet.wire.money.wallet import MAX_TOKENS
 from tests.support.jobs.core import Core, Member, open_core
 from tests.support.jobs.race import RESERVE, Race
 from tests.support.jobs.race_control import open_transaction, start_blocked

@@ -16,8 +16,8 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.budgets import Budget, BudgetPeriod, ChangeBudget, CreateBudget, PastPeriod
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound, QuotaExceeded
+from callsheet.wire.money.budgets import Budget, BudgetPeriod, ChangeBudget, CreateBudget, PastPeriod
 from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.budgets")

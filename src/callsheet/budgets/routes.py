@@ -16,7 +16,7 @@ from callsheet.identity.audit_log import actor_of
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Moment, Page
-from callsheet.wire.budgets import (
+from callsheet.wire.money.budgets import (
     ZONE_PATTERN,
     Budget,
     BudgetPeriod,

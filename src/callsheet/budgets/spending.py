@@ -11,8 +11,8 @@ from uuid import UUID
 
 from callsheet.budgets.budgets import SQL, Budgets
 from callsheet.identity.accounts.tenant_pools import TenantRouting
-from callsheet.wire.budgets import BudgetPeriod, SpendingBy, SpendingRow, TenantSpending
 from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.money.budgets import BudgetPeriod, SpendingBy, SpendingRow, TenantSpending
 
 MAX_ROWS = 5000
 MAX_DAYS = 400

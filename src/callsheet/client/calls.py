@@ -23,8 +23,8 @@ from callsheet.wire.effects import Effect
 from callsheet.wire.errors import FileNotMeasured, InvalidRequest, InvalidTransition
 from callsheet.wire.jobs import TERMINAL, Job, JobOutput, JobProgress, JobStatus
 from callsheet.wire.media import File, Video
-from callsheet.wire.quotes import Quote
-from callsheet.wire.wallet import Wallet
+from callsheet.wire.money.quotes import Quote
+from callsheet.wire.money.wallet import Wallet
 
 # A value of a property. A path is uploaded.
 Value = bool | int | float | str | Path | File | UUID | None

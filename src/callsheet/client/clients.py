@@ -15,8 +15,8 @@ from callsheet.client.transfers import not_counted
 from callsheet.client.transport import Blocking, Counted, Looped, finished
 from callsheet.wire.effects import Effect
 from callsheet.wire.media import File
-from callsheet.wire.quotes import Quote
-from callsheet.wire.wallet import Wallet
+from callsheet.wire.money.quotes import Quote
+from callsheet.wire.money.wallet import Wallet
 
 RETRY_SECONDS = 60.0
 

@@ -9,7 +9,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.expected_waits import ExpectedWaits
 from callsheet.plumbing.http.routing import Router
 from callsheet.tasks.quotes import Quotes
-from callsheet.wire.quotes import Quote, QuoteRequest
+from callsheet.wire.money.quotes import Quote, QuoteRequest
 
 
 def quote_router(quotes: Quotes, waits: ExpectedWaits, authentication: Authentication) -> Router:

@@ -21,8 +21,8 @@ from callsheet.tasks.submission import TaskSubmission
 from callsheet.wire.base import KeyedRequest
 from callsheet.wire.effects import EffectWait, SubmitEffectJob
 from callsheet.wire.errors import InvalidRequest, Refusal
+from callsheet.wire.money.quotes import Quote, QuoteLimit, QuoteProblem, QuoteRequest
 from callsheet.wire.operate.quotas import Storage
-from callsheet.wire.quotes import Quote, QuoteLimit, QuoteProblem, QuoteRequest
 from callsheet.wire.tasks import SubmitTask
 
 KINDS = {

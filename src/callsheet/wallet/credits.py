@@ -9,7 +9,7 @@ from callsheet.identity.audit_log import AuditLog
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.wallet.ledger import credit, debit
-from callsheet.wire.wallet import CreditResponse, DebitResponse
+from callsheet.wire.money.wallet import CreditResponse, DebitResponse
 
 
 async def give_credit(

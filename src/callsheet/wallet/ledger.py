@@ -18,8 +18,8 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
+from callsheet.wire.money.wallet import MAX_TOKENS, Hold, Transaction
 from callsheet.wire.plurals import counted
-from callsheet.wire.wallet import MAX_TOKENS, Hold, Transaction
 
 SQL = statements("callsheet.wallet")
 

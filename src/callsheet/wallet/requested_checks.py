@@ -22,7 +22,7 @@ from callsheet.toolbox.loops import Loop
 from callsheet.wallet.ledger_check import PoolResult, audit_pool
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
-from callsheet.wire.wallet import LedgerAudit, LedgerFinding, PoolAudit
+from callsheet.wire.money.wallet import LedgerAudit, LedgerFinding, PoolAudit
 
 SQL = statements("callsheet.wallet", "audit_statements.sql")
 log = get_logger(__name__)

@@ -24,7 +24,7 @@ from callsheet.wallet.ledger import Holdings, holdings_of, holds_of, transaction
 from callsheet.wallet.requested_checks import LedgerAudits
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Forbidden, InvalidRequest, NotFound
-from callsheet.wire.wallet import (
+from callsheet.wire.money.wallet import (
     Credit,
     CreditResponse,
     Debit,

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 from callsheet.wire.base import PRINTABLE, Line, OptionalLine, ResponseModel, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
 from callsheet.wire.operate.quotas import Storage
-from callsheet.wire.service_keys import ServiceScope
+from callsheet.wire.tenant.service_keys import ServiceScope
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]

@@ -12,8 +12,8 @@ from callsheet.app.control_plane import ControlPlane
 from callsheet.jobs.submit.new_jobs import NewTask
 from callsheet.wire.identity import CreateKeyRequest, KeyScope, Role
 from callsheet.wire.pipelines.candidates import CastVote
-from callsheet.wire.service_keys import CreateServiceKey, ServiceScope
 from callsheet.wire.tasks import task_id_of
+from callsheet.wire.tenant.service_keys import CreateServiceKey, ServiceScope
 from tests.support.http.accounts import PASSWORD, People, Person, session_of
 from tests.support.http.catalog_api import MP4, CatalogApi
 from tests.support.http.fleet_api import FleetApi, forget_revocations

@@ -30,7 +30,7 @@ from callsheet.wire.identity import (
     Tenant,
     User,
 )
-from callsheet.wire.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey, ServiceScope
+from callsheet.wire.tenant.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey, ServiceScope
 
 if TYPE_CHECKING:
     from callsheet.app.rooms import Rooms

@@ -15,8 +15,8 @@ from callsheet.cli.accounts.accounts import known_user, no_such_user
 from callsheet.cli.jobs.submit import URL
 from callsheet.cli.shared.console import checked, out, print_json, print_table
 from callsheet.cli.shared.rooms import with_rooms
+from callsheet.wire.money.wallet import Credit, CreditResponse, Transaction
 from callsheet.wire.plurals import counted
-from callsheet.wire.wallet import Credit, CreditResponse, Transaction
 
 if TYPE_CHECKING:
     from callsheet.app.rooms import Rooms

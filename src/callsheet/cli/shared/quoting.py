@@ -9,8 +9,8 @@ from callsheet.cli.shared.console import out, print_json, print_table
 from callsheet.cli.shared.operations_client import CommandClient
 from callsheet.cli.shared.sending import check_input, find_effect, uploaded
 from callsheet.cli.shared.values import read_values
+from callsheet.wire.money.quotes import Quote
 from callsheet.wire.plurals import counted
-from callsheet.wire.quotes import Quote
 
 
 async def quote_effect(

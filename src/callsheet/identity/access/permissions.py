@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 
 from callsheet.wire.identity import KeyScope, Role
-from callsheet.wire.service_keys import ServiceScope
+from callsheet.wire.tenant.service_keys import ServiceScope
 
 
 class Permission(StrEnum):

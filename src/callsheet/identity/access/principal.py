@@ -10,7 +10,7 @@ from uuid import UUID
 from callsheet.identity.access.permissions import OF_SERVICE_KEYS, Permission, Scope, key_scope_for, scope_of
 from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import KeyScope, Role
-from callsheet.wire.service_keys import ServiceScope
+from callsheet.wire.tenant.service_keys import ServiceScope
 
 
 class Owner(Protocol):

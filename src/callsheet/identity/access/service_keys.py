@@ -23,7 +23,7 @@ from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Forbidden, NotFound, QuotaExceeded, RateLimited
 from callsheet.wire.plurals import counted
-from callsheet.wire.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey, ServiceScope
+from callsheet.wire.tenant.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey, ServiceScope
 
 SQL = statements("callsheet.identity.access", "service_key_statements.sql")
 MAX_SERVICE_KEYS = 100

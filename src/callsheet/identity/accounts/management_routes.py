@@ -28,7 +28,7 @@ from callsheet.wire.identity import (
     Tenant,
     User,
 )
-from callsheet.wire.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey
+from callsheet.wire.tenant.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey
 
 
 def user_management_router(

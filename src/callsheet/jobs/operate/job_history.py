@@ -22,8 +22,8 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.wallet.ledger import transactions_of_job
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobProgress, JobStatus
+from callsheet.wire.money.wallet import Transaction
 from callsheet.wire.operate.waterfall import OperatorEvent, Waterfall
-from callsheet.wire.wallet import Transaction
 
 PROVIDER_CALL_SQL = statements("callsheet.jobs.operate", "provider_call_statements.sql")
 MACHINE_SQL = statements("callsheet.jobs.machine")

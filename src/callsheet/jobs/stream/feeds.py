@@ -22,7 +22,7 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
-from callsheet.wire.wallet import Wallet
+from callsheet.wire.money.wallet import Wallet
 
 SQL = statements("callsheet.jobs.stream")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.wire.tenant_jobs import POSITION
+from callsheet.wire.tenant.jobs import POSITION
 
 # Few enough digits that every number fits into a bigint, and every time is one that a datetime can hold.
 PATTERN = r"^[0-9]{1,18}(-[0-9]{1,17})?$"

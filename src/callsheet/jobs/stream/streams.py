@@ -35,7 +35,7 @@ from callsheet.wire.jobs import (
     StreamReset,
     StreamToken,
 )
-from callsheet.wire.wallet import Wallet
+from callsheet.wire.money.wallet import Wallet
 
 SQL = statements("callsheet.jobs.stream")
 

@@ -21,7 +21,7 @@ from callsheet.jobs.stream.positions import EPOCH, TenantPosition, tenant_positi
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, statements
-from callsheet.wire.tenant_jobs import ChangedJobs, ChangesFilter, TenantJob
+from callsheet.wire.tenant.jobs import ChangedJobs, ChangesFilter, TenantJob
 
 SQL = statements("callsheet.jobs.stream", "tenant_statements.sql")
 MACHINE_SQL = statements("callsheet.jobs.machine")

@@ -16,7 +16,7 @@ from callsheet.jobs.stream.tenant import TenantJobs
 from callsheet.plumbing.database.pages import LIMIT
 from callsheet.plumbing.http.long_requests import EventStream
 from callsheet.plumbing.http.routing import Router
-from callsheet.wire.tenant_jobs import POSITION, ChangedJobs, ChangesFilter, PositionText
+from callsheet.wire.tenant.jobs import POSITION, ChangedJobs, ChangesFilter, PositionText
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {

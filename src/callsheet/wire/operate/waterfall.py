@@ -10,7 +10,7 @@ from pydantic import Field
 
 from callsheet.wire.base import ResponseModel
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus, WhyWaiting
-from callsheet.wire.wallet import Transaction
+from callsheet.wire.money.wallet import Transaction
 
 SpanKind = Literal["accepted", "queued", "attempt", "phase", "node", "provider", "callback", "ended"]
 

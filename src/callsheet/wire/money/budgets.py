@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import Field, StringConstraints
 
 from callsheet.wire.base import WHOLE, Line, ResponseModel, UserRequest
-from callsheet.wire.wallet import MAX_TOKENS
+from callsheet.wire.money.wallet import MAX_TOKENS
 
 TokenLimit = Annotated[int, Field(ge=0, le=MAX_TOKENS), WHOLE]
 ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}$"

@@ -1,0 +1,1 @@
+"""Messages about tokens: wallets, quotes and budgets."""

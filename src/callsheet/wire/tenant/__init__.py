@@ -1,0 +1,1 @@
+"""Messages for the server of a tenant, which acts for its users."""
