@@ -2,10 +2,10 @@
 import { api, data } from "./client";
 import { NetworkError } from "./problems";
 import type { Schemas } from "./types";
+import { OtherFile, sendParts } from "./upload-parts";
 
 export type StoredFile = Schemas["File"];
-/** An upload by one request. */
-type CreatedUpload = Schemas["CreatedUpload"] & { upload: Schemas["UploadRequest"] };
+type CreatedUpload = Schemas["CreatedUpload"];
 
 /** A signed URL that expires sooner than this is not used again. */
 const MIN_MS_LEFT = 60_000;
@@ -22,9 +22,11 @@ export class UploadBroken extends Error {
 export interface Sent {
   loaded: number;
   total: number;
+  /** Whether the upload waits for the connection. */
+  isPaused?: boolean;
 }
 
-/** One file on its way. After a failure, `run` may be called again: it continues the same upload with the same URL. */
+/** One file on its way. After a failure, `run` may be called again: it continues the same upload. */
 export class Upload {
   #created: CreatedUpload | null = null;
 
@@ -35,28 +37,37 @@ export class Upload {
 
   async run(onSent: (sent: Sent) => void, signal: AbortSignal): Promise<StoredFile> {
     const created = await this.#address(signal);
-    await put(created, this.file, onSent, signal);
-    return data(
-      api.POST("/api/videos/uploads/{file_id}/confirm", { params: { path: { file_id: created.file.id } }, signal }),
-    );
+    const path = { file_id: created.file.id };
+    if (created.parts) {
+      try {
+        await sendParts(path, created.parts, this.file, onSent, signal);
+      } catch (error) {
+        if (!(error instanceof OtherFile)) throw error;
+        // The name, size and time are those of the unfinished upload, and the bytes are not.
+        await api.DELETE("/api/files/{file_id}", { params: { path }, signal });
+        return this.run(onSent, signal);
+      }
+    } else if (created.upload) await put({ upload: created.upload }, this.file, onSent, signal);
+    return data(api.POST("/api/videos/uploads/{file_id}/confirm", { params: { path }, signal }));
   }
 
   async #address(signal: AbortSignal): Promise<CreatedUpload> {
-    const kept = this.#created;
-    if (kept !== null && Date.parse(kept.upload.expires_at) - Date.now() > MIN_MS_LEFT) return kept;
-    const body = { name: shortName(this.file.name), mime_type: this.mimeType, size: this.file.size };
-    const created = await data(api.POST("/api/videos/uploads", { body, signal }));
-    // Only a request with a resume key gets parts.
-    if (created.upload === null) throw new UploadBroken(null);
-    this.#created = { ...created, upload: created.upload };
+    const kept = this.#created?.upload;
+    if (kept && Date.parse(kept.expires_at) - Date.now() > MIN_MS_LEFT) return this.#created as CreatedUpload;
+    const { name, size, lastModified } = this.file;
+    // After a reload the same file has the same key, so what has arrived is not sent again. Parts need checksums, which
+    // browsers compute only for pages of HTTPS or of this machine.
+    const resume_key = window.isSecureContext ? `${shortName(name).slice(0, 150)} ${size} ${lastModified}` : null;
+    const body = { name: shortName(name), mime_type: this.mimeType, size, resume_key };
+    this.#created = await data(api.POST("/api/videos/uploads", { body, signal }));
     return this.#created;
   }
 }
 
 // XMLHttpRequest, because fetch does not report how many bytes were sent.
 export function put(
-  created: Pick<CreatedUpload, "upload">,
-  file: File,
+  created: { upload: Schemas["UploadRequest"] },
+  file: Blob,
   onSent: (sent: Sent) => void,
   signal: AbortSignal,
 ): Promise<void> {

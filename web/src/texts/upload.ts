@@ -27,6 +27,7 @@ export const uploadTexts = {
   retry: "Try again",
   checking: "Checking the file…",
   finishing: "Checking the uploaded file…",
+  paused: "Paused until you are online again.",
   uploading: (percent: number) => `Uploading, ${percent} %`,
   speed: (sent: string, total: string, speed: string) => `${sent} of ${total} · ${speed}/s`,
   timeLeft: (time: string) => `${time} left`,

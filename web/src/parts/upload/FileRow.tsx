@@ -61,6 +61,7 @@ function detail(state: UploadState, value: FileValue | null): string {
     case "checking":
       return uploadTexts.checking;
     case "sending": {
+      if (state.isPaused) return uploadTexts.paused;
       if (state.loaded >= state.total) return uploadTexts.finishing;
       const left = state.speed ? (state.total - state.loaded) / state.speed : null;
       const line = state.speed

@@ -37,6 +37,7 @@ export type UploadState =
       loaded: number;
       total: number;
       speed: number | null;
+      isPaused: boolean;
     }
   | { step: "failed"; file: File; url: string; measured: Measured; reason: string };
 
@@ -65,12 +66,19 @@ export function useUpload({ accepts, onChange, onPending, kept }: Options) {
       const isCurrent = () => running.current === own;
       const speed = new Speed();
       const base = { file: upload.file, url, measured };
-      setState({ step: "sending", ...base, loaded: 0, total: upload.file.size, speed: null });
+      setState({ step: "sending", ...base, loaded: 0, total: upload.file.size, speed: null, isPaused: false });
       const uploading = upload
         .run(
-          ({ loaded, total }) =>
+          ({ loaded, total, isPaused = false }) =>
             isCurrent() &&
-            setState({ step: "sending", ...base, loaded, total, speed: speed.add(loaded, performance.now()) }),
+            setState({
+              step: "sending",
+              ...base,
+              loaded,
+              total,
+              isPaused,
+              speed: speed.add(loaded, performance.now()),
+            }),
           stop.signal,
         )
         .then(
