@@ -7,6 +7,7 @@ import io
 import zipfile
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -159,6 +160,12 @@ async def test_g6_a_file_of_another_user_is_refused_as_missing(catalog_api: Cata
         assert_refused(response, 404, "not_found")
     assert (await catalog_api.shown(other, f"/api/ai-jobs?batch_id={batch['id']}"))["items"] == []
     assert (await catalog_api.shown(other, f"/api/library/jobs?batch_id={batch['id']}"))["items"] == []
+
+
+@pytest.mark.parametrize("batch_id", [UUID(int=0), UUID(int=2**128 - 1)])
+async def test_a_batch_that_nobody_submitted_has_no_jobs(catalog_api: CatalogApi, ann: Person, batch_id: UUID) -> None:
+    assert (await catalog_api.shown(ann, f"/api/library/jobs?batch_id={batch_id}"))["items"] == []
+    assert (await catalog_api.shown(ann, f"/api/library/counts?batch_id={batch_id}"))["total"] == 0
 
 
 async def test_g5_a_repeated_key_returns_the_batch_also_for_the_same_bytes_under_another_id(

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from callsheet.jobs.show.descriptions import folded
-from callsheet.toolbox.ids import time_of
 
 MAX_WORDS = 10
 _SPECIAL = re.compile(r"[\\%_]")
@@ -15,7 +14,7 @@ _SPECIAL = re.compile(r"[\\%_]")
 # of the database.
 CLOCKS = timedelta(hours=1)
 # Longest time from the id of a batch to the ids of its jobs.
-BATCH = timedelta(minutes=1)
+BATCH_MILLISECONDS = 60_000
 FIRST, BEHIND_LAST = UUID(int=0), UUID(int=2**128 - 1)
 
 
@@ -32,7 +31,8 @@ def ids_between(created_from: datetime | None, created_to: datetime | None) -> t
 
 def ids_of_batch(batch_id: UUID) -> tuple[UUID, UUID]:
     """The range of the ids of its jobs, which are made in the same moment as the id of the batch."""
-    return batch_id, _id_at(time_of(batch_id), BATCH, BEHIND_LAST)
+    # Calculated with the id itself: one that a client made up may have a time that no calendar has.
+    return batch_id, UUID(int=min(batch_id.int + (BATCH_MILLISECONDS << 80), BEHIND_LAST.int))
 
 
 def _id_at(time: datetime | None, slack: timedelta, otherwise: UUID) -> UUID:
