@@ -163,7 +163,7 @@ async def test_g6_a_file_of_another_user_is_refused_as_missing(catalog_api: Cata
 
 
 @pytest.mark.parametrize("batch_id", [UUID(int=0), UUID(int=2**128 - 1)])
-async def test_a_batch_that_nobody_submitted_has_no_jobs(catalog_api: CatalogApi, ann: Person, batch_id: UUID) -> None:
+async def test_an_unknown_batch_has_no_jobs(catalog_api: CatalogApi, ann: Person, batch_id: UUID) -> None:
     assert (await catalog_api.shown(ann, f"/api/library/jobs?batch_id={batch_id}"))["items"] == []
     assert (await catalog_api.shown(ann, f"/api/library/counts?batch_id={batch_id}"))["total"] == 0
 
