@@ -72,6 +72,7 @@ async def test_each_change_of_a_job_is_sent_signed_and_in_order(core: Core) -> N
         [completed] = [each["data"] for each in receiver.contents if each["type"] == "job.completed"]
         assert completed["client_reference"] == "order-7"
         assert completed["status"] == "completed"
+        assert completed["completed_at"].endswith("Z")
         assert "output_file_id" in completed
         [failed] = [each["data"] for each in receiver.contents if each["type"] == "job.failed"]
         assert failed["error_type"] == "engine_error"
@@ -238,6 +239,21 @@ async def test_a_hanging_endpoint_delays_no_other(core: Core) -> None:
         assert receiver.paths.count("/hangs") == BATCH
         released.set()
         await deliveries.room.sender.idle()
+
+
+async def test_what_a_person_sends_does_not_wait_for_the_pause_of_the_endpoint(core: Core) -> None:
+    ann = await core.member()
+    async with receiving() as receiver, delivering(core) as deliveries:
+        endpoint = await deliveries.endpoint(ann, receiver.url)
+        await core.rows(ann.pool, "UPDATE webhook_endpoints SET paused_until = 'infinity'")
+        test = await deliveries.room.endpoints.write_test(principal_of(ann), endpoint.id)
+        await deliveries.send()
+        [content] = receiver.contents
+        assert content == test.body
+        await core.rows(ann.pool, "UPDATE webhook_endpoints SET paused_until = 'infinity'")
+        await deliveries.room.endpoints.redeliver(principal_of(ann), endpoint.id, test.id)
+        await deliveries.send()
+        assert receiver.contents == [content, content]
 
 
 async def test_an_endpoint_that_fails_for_a_day_is_disabled_and_goes_on_when_it_is_enabled(core: Core) -> None:

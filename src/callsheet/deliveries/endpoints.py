@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -159,12 +159,12 @@ class Endpoints:
         return RotatedSecret(secret=secret, old_secret_until=until)
 
     async def write_test(self, principal: Principal, endpoint_id: UUID) -> Delivery:
-        body = {"type": TEST, "timestamp": datetime.now(UTC).isoformat(), "data": {"message": "This is a test."}}
         pool = await self._pool(principal)
-        async with pool.ordinary() as connection:
+        async with pool.transaction() as connection:
             number = await SQL["write_test"].value(
-                connection, **_caller(principal), id=endpoint_id, event=TEST, body=body
+                connection, **_caller(principal), id=endpoint_id, event=TEST, data={"message": "This is a test."}
             )
+            await SQL["end_pause"].run(connection, tenant_id=principal.tenant_id, id=endpoint_id)
         if number is None:
             raise NotFound(NO_ENDPOINT)
         return (await self.deliveries(principal, endpoint_id, None, number + 1, 1)).items[0]
@@ -191,10 +191,11 @@ class Endpoints:
     async def redeliver(self, principal: Principal, endpoint_id: UUID, number: int) -> Delivery:
         await self.get(principal, endpoint_id)
         pool = await self._pool(principal)
-        async with pool.ordinary() as connection:
+        async with pool.transaction() as connection:
             row = await SQL["redeliver"].row(
                 connection, DeliveryRow, tenant_id=principal.tenant_id, endpoint_id=endpoint_id, number=number
             )
+            await SQL["end_pause"].run(connection, tenant_id=principal.tenant_id, id=endpoint_id)
         if row is None:
             raise NotFound("There is no such delivery. Old ones are deleted.")
         return _delivery(endpoint_id, row)
@@ -203,7 +204,7 @@ class Endpoints:
         """Sends the events of a time range again."""
         await self.get(principal, endpoint_id)
         pool = await self._pool(principal)
-        async with pool.ordinary() as connection:
+        async with pool.transaction() as connection:
             row = await SQL["replay"].row(
                 connection,
                 ReplayRow,
@@ -214,6 +215,7 @@ class Endpoints:
                 only_failed=wanted.only_failed,
                 limit=MAX_REPLAYED,
             )
+            await SQL["end_pause"].run(connection, tenant_id=principal.tenant_id, id=endpoint_id)
         assert row is not None
         return Replayed(deliveries=row.deliveries, has_more=row.next_since is not None, next_since=row.next_since)
 

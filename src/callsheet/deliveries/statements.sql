@@ -68,10 +68,16 @@ RETURNING old_secret_until
 
 -- name: write_test
 INSERT INTO webhook_deliveries (tenant_id, endpoint_id, event, body)
-SELECT tenant_id, id, :event, :body
+SELECT tenant_id, id, :event,
+    jsonb_build_object('type', :event::text, 'timestamp', time_of_event(clock_timestamp()), 'data', :data::jsonb)
 FROM webhook_endpoints
 WHERE {is_visible} AND id = :id
 RETURNING number
+
+-- name: end_pause
+-- A person who sends an event now has repaired the endpoint, or wants to know.
+UPDATE webhook_endpoints SET paused_until = NULL
+WHERE tenant_id = :tenant_id AND id = :id AND paused_until IS NOT NULL
 
 -- part: delivery_columns
 number AS id, event, subject_id, url, status, created_at, attempts, attempted_at,

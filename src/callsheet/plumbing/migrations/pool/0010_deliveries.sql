@@ -112,6 +112,11 @@ CREATE FUNCTION webhook_endpoint_of(the_tenant uuid, the_user uuid, the_url text
     ORDER BY length(url) DESC, id LIMIT 1
 $$;
 
+-- A time as the API writes it, whatever the time zone of the connection is.
+CREATE FUNCTION time_of_event(the_time timestamptz) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT to_char(the_time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
 -- Writes an event for each endpoint that wants it. Any room calls it in the transaction of the change that the event
 -- reports, under the lock of the row that it is about (the_subject). the_effect and the_reference are compared with the
 -- filters of the endpoint; wallets and budgets have neither, and no filter applies to them. the_url is the webhook_url
@@ -123,7 +128,7 @@ CREATE FUNCTION deliveries_announce(
     INSERT INTO webhook_deliveries (tenant_id, endpoint_id, subject_id, event, url, body)
     SELECT the_tenant, endpoint.id, the_subject, the_event, CASE WHEN endpoint.scope = 'job' THEN the_url END,
         jsonb_build_object('type', the_event,
-        'timestamp', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+        'timestamp', time_of_event(clock_timestamp()),
         'data', jsonb_strip_nulls(the_data))
     FROM webhook_endpoints endpoint
     WHERE endpoint.tenant_id = the_tenant AND endpoint.is_enabled AND NOT endpoint.is_full
@@ -146,7 +151,8 @@ CREATE FUNCTION deliveries_write(the_tenant uuid, the_job uuid) RETURNS void LAN
             'id', id, 'user_id', user_id, 'kind', kind, 'status', status, 'effect_id', effect_id, 'run_id', run_id,
             'video_id', video_id, 'client_reference', client_reference, 'metadata', metadata, 'cost', cost,
             'charge_cycle', charge_cycle, 'output_file_id', output_file_id, 'error_type', error ->> 'type',
-            'created_at', created_at, 'started_at', started_at, 'completed_at', completed_at), webhook_url)
+            'created_at', time_of_event(created_at), 'started_at', time_of_event(started_at),
+            'completed_at', time_of_event(completed_at)), webhook_url)
     FROM ai_jobs WHERE tenant_id = the_tenant AND id = the_job
 $$;
 
@@ -159,7 +165,8 @@ BEGIN
             'id', NEW.id, 'user_id', NEW.user_id, 'pipeline_id', NEW.pipeline_id, 'name', NEW.name,
             'status', NEW.status, 'reason', NEW.reason, 'reason_detail', NEW.reason_detail,
             'client_reference', NEW.client_reference, 'metadata', NEW.metadata, 'candidates', NEW.candidates,
-            'spent', NEW.spent, 'budget', NEW.budget, 'created_at', NEW.created_at, 'ended_at', NEW.ended_at));
+            'spent', NEW.spent, 'budget', NEW.budget, 'created_at', time_of_event(NEW.created_at),
+            'ended_at', time_of_event(NEW.ended_at)));
     RETURN NULL;
 END $$;
 CREATE TRIGGER run_has_ended AFTER UPDATE ON pipeline_runs
@@ -177,7 +184,7 @@ BEGIN
             'id', NEW.id, 'user_id', run.user_id, 'run_id', run.id, 'number', NEW.number, 'step', step.slug,
             'effect_id', step.effect_id, 'parent_id', NEW.parent_id, 'job_id', NEW.job_id, 'file_id', NEW.file_id,
             'status', NEW.status, 'client_reference', run.client_reference, 'metadata', run.metadata,
-            'created_at', NEW.created_at))
+            'created_at', time_of_event(NEW.created_at)))
     FROM pipeline_runs run JOIN pipeline_steps step ON step.tenant_id = run.tenant_id AND step.id = NEW.step_id
     WHERE run.tenant_id = NEW.tenant_id AND run.id = NEW.run_id
       AND EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = NEW.tenant_id);

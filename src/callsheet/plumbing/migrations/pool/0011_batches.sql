@@ -106,7 +106,8 @@ BEGIN
             'client_reference', NEW.client_reference, 'metadata', NEW.metadata, 'cost', NEW.cost, 'items', NEW.items,
             'counts', jsonb_build_object('active', NEW.active, 'completed', NEW.completed, 'failed', NEW.failed,
                 'canceled', NEW.canceled, 'expired', NEW.expired),
-            'created_at', NEW.created_at, 'finished_at', NEW.finished_at), NEW.webhook_url);
+            'created_at', time_of_event(NEW.created_at), 'finished_at', time_of_event(NEW.finished_at)),
+        NEW.webhook_url);
     RETURN NULL;
 END $$;
 CREATE TRIGGER batch_has_finished AFTER UPDATE ON batches

@@ -154,7 +154,8 @@ CREATE FUNCTION budget_announce() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM deliveries_announce(b.tenant_id, b.user_id, 'budget.reached', b.id, NULL, NULL, jsonb_build_object(
         'id', b.id, 'name', b.name, 'user_id', b.user_id, 'provider', b.provider, 'period', b.period,
-        'first_day', NEW.first_day, 'resets_at', budget_resets(b.period, b.time_zone, NEW.first_day),
+        'first_day', NEW.first_day,
+        'resets_at', time_of_event(budget_resets(b.period, b.time_zone, NEW.first_day)),
         'token_limit', b.token_limit, 'taken', NEW.taken,
         'is_reached', NEW.reached_at IS NOT NULL AND (TG_OP = 'INSERT' OR OLD.reached_at IS NULL)))
     FROM budgets b WHERE b.tenant_id = NEW.tenant_id AND b.id = NEW.budget_id;
