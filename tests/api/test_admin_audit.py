@@ -135,6 +135,8 @@ BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
         "reason": "chargeback",
     },
     "POST /api/admin/tenants/{tenant_id}/service-keys": lambda setup: {"name": "shop", "scopes": ["read"]},
+    "POST /api/admin/tenants/{tenant_id}/budgets": lambda setup: {"name": _unique(), "period": "day", "limit": 1000},
+    "PATCH /api/admin/tenants/{tenant_id}/budgets/{budget_id}": lambda setup: {"limit": 2000},
     "POST /api/admin/workflows": lambda setup: workflow(setup.names["asset_id"], slug=_unique()),
     "PATCH /api/admin/workflows/{workflow}": lambda setup: {"name": "Another name"},
     "POST /api/admin/effects": lambda setup: {
@@ -209,6 +211,9 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/users/{user_id}/debits": ("wallet.debit", "user_id"),
     "POST /api/admin/tenants/{tenant_id}/service-keys": ("service_key.create", "tenant_id"),
     "DELETE /api/admin/tenants/{tenant_id}/service-keys/{service_key_id}": ("service_key.revoke", "tenant_id"),
+    "POST /api/admin/tenants/{tenant_id}/budgets": ("budget.create", None),
+    "PATCH /api/admin/tenants/{tenant_id}/budgets/{budget_id}": ("budget.change", "budget_id"),
+    "DELETE /api/admin/tenants/{tenant_id}/budgets/{budget_id}": ("budget.delete", "budget_id"),
     "POST /api/admin/ledger-audits": ("wallet.audit", None),
     "POST /api/admin/workflows": ("workflow.create", None),
     "PATCH /api/admin/workflows/{workflow}": ("workflow.update", "workflow"),

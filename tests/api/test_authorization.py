@@ -435,6 +435,11 @@ NOT_NOW = {
     "POST /api/ai-jobs/{job_id}/shares": 409,
     "DELETE /api/ai-jobs/{job_id}/shares/{share_id}": 404,
     "DELETE /api/sessions/{session_id}": 404,
+    # The file was uploaded by one request.
+    "GET /api/videos/uploads/{file_id}/parts": 409,
+    "POST /api/videos/uploads/{file_id}/parts": 409,
+    # The item of the batch waits.
+    "GET /api/batches/{batch_id}/download": 404,
     # No job has failed.
     "GET /api/admin/job-errors/{fingerprint}": 404,
     "GET /api/admin/jobs/{job_id}/error-group": 404,
