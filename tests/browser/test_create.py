@@ -258,7 +258,7 @@ async def test_a_session_that_ends_during_an_upload_keeps_the_file_and_the_form(
     await page.get_by_role("button", name="Cancel the upload").click()
     await page.get_by_role("link", name="All effects").click()
     await page.get_by_role("link", name="Negative").click()
-    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.dropSeveral.video"))).to_be_visible()
 
 
 @pytest.mark.thorough
@@ -276,7 +276,7 @@ async def test_another_user_of_the_tab_does_not_get_the_file(signed_in: Page, st
     await page.get_by_label("Password").fill(other.password)
     await page.get_by_role("button", name="Sign in").click()
     await expect(page).to_have_url(f"{stack.url}/effects/negative")
-    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.dropSeveral.video"))).to_be_visible()
 
 
 @pytest.mark.thorough
@@ -382,7 +382,7 @@ async def test_an_upload_can_be_canceled_and_another_file_chosen(signed_in: Page
     await page.goto("/effects/negative")
     await chooser(page).set_input_files(clip_of(stack))
     await page.get_by_role("button", name="Cancel the upload").click()
-    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.dropSeveral.video"))).to_be_visible()
     await chooser(page).set_input_files(clip_of(stack))
     await expect(page.get_by_label("Uploaded")).to_be_visible()
 
@@ -392,7 +392,7 @@ async def test_an_upload_can_be_canceled_and_another_file_chosen(signed_in: Page
 async def test_a_file_may_be_dropped_or_pasted_anywhere(signed_in: Page, stack: Stack, event: str) -> None:
     page = signed_in
     await page.goto("/effects/negative")
-    await expect(page.get_by_text(app_text("upload.upload.drop.video"))).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.dropSeveral.video"))).to_be_visible()
     content = base64.b64encode(clip_of(stack).read_bytes()).decode()
     await page.evaluate(GIVE_FILE, [event, content, "<i>given<b>.mp4", "video/mp4"])
     await expect(page.get_by_label("Uploaded")).to_be_visible()

@@ -65,7 +65,7 @@ async def test_an_effect_on_sound_is_imported_bought_and_heard(
     file = tmp_path / "My voice.wav"
     file.write_bytes(sound("wav", SECONDS))
     await page.goto(f"/effects/{slug}")
-    await expect(page.get_by_text(app_text("upload.upload.drop.audio"))).to_be_visible()
+    await expect(page.get_by_text(app_text("upload.upload.dropSeveral.audio"))).to_be_visible()
     await screenshots.take(page, "effect-on-sound-empty")
     wrong = tmp_path / "cover.png"
     wrong.write_bytes(b"\x89PNG\r\n\x1a\n")

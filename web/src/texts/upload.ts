@@ -18,6 +18,7 @@ export const uploadTexts = {
   add: { image: "Add an image", video: "Add a video", audio: "Add an audio file" } as const,
   dropNow: "Drop it to use it here",
   orPaste: "or paste it, or",
+  orPasteSeveral: "or paste them, or",
   choose: "Choose a file",
   chooseSeveral: "Choose files",
   camera: "Use the camera",
