@@ -52,7 +52,9 @@ export function DropZone({ kind, isOver, isMain, takesSeveral, onFile, onChoose 
         <span className="font-[550]">
           {isReady ? uploadTexts.dropNow : takesSeveral ? uploadTexts.dropSeveral[kind] : uploadTexts.drop[kind]}
         </span>
-        {isMain && <span className="text-muted"> {takesSeveral ? uploadTexts.orPasteSeveral : uploadTexts.orPaste}</span>}
+        {isMain && (
+          <span className="text-muted"> {takesSeveral ? uploadTexts.orPasteSeveral : uploadTexts.orPaste}</span>
+        )}
       </p>
       <p className="hidden font-[550] touch:block">{uploadTexts.add[kind]}</p>
       <div className="flex flex-wrap justify-center gap-2">
