@@ -207,6 +207,34 @@ async def test_a_user_sees_why_a_job_failed_but_no_internals_and_may_retry(jobs_
     assert (await jobs_api.get(ann, "/api/wallet")).json()["balance"] == 60
 
 
+async def test_g5_a_retry_with_the_same_header_is_charged_once(jobs_api: JobsApi, ann: Person) -> None:
+    job = await jobs_api.submit(ann, cost=10)
+    await jobs_api.core.fail(await jobs_api.start())
+    operators = (f"/api/admin/jobs/{job['id']}", f"/api/admin/tenants/{ann.tenant.id}/jobs/{job['id']}")
+    for path, person in ((f"/api/ai-jobs/{job['id']}", ann), *((path, jobs_api.admin) for path in operators)):
+        headers = {**person.headers, "Idempotency-Key": path}
+        first = await jobs_api.client.post(f"{path}/retry", headers=headers)
+        assert (first.status_code, "idempotent-replayed" in first.headers) == (200, False)
+        await jobs_api.core.fail(await jobs_api.start())
+        again = await jobs_api.client.post(f"{path}/retry", headers=headers)
+        assert (again.status_code, again.headers["idempotent-replayed"]) == (200, "true")
+        assert (again.json()["status"], again.json()["charge_cycle"]) == ("failed", first.json()["charge_cycle"])
+    lines = (await jobs_api.get(ann, "/api/wallet/transactions")).json()["items"]
+    assert [line["type"] for line in lines].count("JOB_RESERVE") == 4
+    audit = (await jobs_api.get(jobs_api.admin, "/api/admin/audit-logs")).json()["items"]
+    assert [line["action"] for line in audit].count("job.retry") == 2
+    # A key of another job is refused, and named.
+    other = await jobs_api.submit(ann, cost=10)
+    await jobs_api.core.fail(await jobs_api.start())
+    used = {**ann.headers, "Idempotency-Key": f"/api/ai-jobs/{job['id']}"}
+    refused = await jobs_api.client.post(f"/api/ai-jobs/{other['id']}/retry", headers=used)
+    problem = assert_refused(refused, 422, "idempotency_key_reused", "header.idempotency-key")
+    assert job["id"] in problem["detail"]
+    long = {**ann.headers, "Idempotency-Key": "x" * 201}
+    refused = await jobs_api.client.post(f"/api/ai-jobs/{other['id']}/retry", headers=long)
+    assert_refused(refused, 422, "invalid_request", "header.idempotency-key")
+
+
 async def test_a_retry_is_refused_like_a_submit(jobs_api: JobsApi, ann: Person) -> None:
     job = await jobs_api.submit(ann, cost=60)
     await jobs_api.core.fail(await jobs_api.start())

@@ -67,6 +67,26 @@ async def test_two_retries_of_the_failed_items_hold_the_tokens_of_each_once(race
     await race.one.check_drained()
 
 
+async def test_g5_two_retries_of_a_batch_with_one_key_hold_the_tokens_once_even_if_items_fail_in_between(
+    race: Race,
+) -> None:
+    batch_id = await submit_batch(race.one, race.ann)
+    for _ in range(3):
+        await race.one.fail(await race.one.start())
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        works = [retry_batch(core, race.ann, batch_id, "once") for core in (race.one, race.two)]
+        tasks = await start_blocked(race.pool, *works)
+    assert await asyncio.gather(*tasks) == [False, True]
+    await race.one.fail(await race.one.start())
+    assert await retry_batch(race.two, race.ann, batch_id, "once")
+    assert await counts(race.one, race.ann, batch_id) == {"active": 2, "failed": 1}
+    assert await race.one.balance(race.ann) == 980
+    assert not await retry_batch(race.two, race.ann, batch_id, "twice")
+    assert await counts(race.one, race.ann, batch_id) == {"active": 3}
+    await race.one.drain()
+    await race.one.check_drained()
+
+
 async def test_a_batch_whose_last_two_items_end_at_once_finishes_once(race: Race) -> None:
     async with delivering(race.one) as deliveries:
         await deliveries.endpoint(race.ann, "https://shop.example.com/hook", events=["batch.finished"])

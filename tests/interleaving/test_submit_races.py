@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -20,12 +21,13 @@ from callsheet.wire.errors import (
     IdempotencyKeyReused,
     InsufficientTokens,
     InvalidRequest,
+    InvalidTransition,
     RateLimited,
     TooManyActiveJobs,
 )
 from callsheet.wire.money.wallet import MAX_TOKENS
 from tests.support.jobs.core import Core, Member, open_core
-from tests.support.jobs.race import RESERVE, Race
+from tests.support.jobs.race import REFUNDED, RESERVE, Race
 from tests.support.jobs.race_control import open_transaction, start_blocked
 
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
@@ -71,6 +73,54 @@ async def test_the_later_of_two_different_requests_with_one_key_is_refused(race:
     assert [type(response) for response in responses] == [SubmittedJob, IdempotencyKeyReused]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (1, 997)
     await race.one.check()
+
+
+async def failed_job(race: Race) -> UUID:
+    job, lease = await race.started()
+    await race.one.fail(lease)
+    return job.id
+
+
+async def test_g5_two_retries_with_one_key_that_wait_for_the_same_wallet_charge_once(race: Race) -> None:
+    job_id = await failed_job(race)
+    async with open_transaction(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        works = [
+            core.room.retries.once(race.ann.tenant_id, job_id, "once", actor="user") for core in (race.one, race.two)
+        ]
+        tasks = await start_blocked(race.pool, *works)
+    first, second = await asyncio.gather(*tasks)
+    assert (first.replayed, second.replayed) == (False, True)
+    assert (first.shown.charge_cycle, second.shown.charge_cycle) == (2, 2)
+    assert await race.one.ledger(race.ann, job_id) == [*REFUNDED, (2, *RESERVE[1:])]
+    await race.one.check()
+
+
+async def test_g5_a_retry_that_is_sent_again_after_the_job_failed_again_charges_nothing(race: Race) -> None:
+    job_id = await failed_job(race)
+    await race.one.room.retries.once(race.ann.tenant_id, job_id, "once", actor="user")
+    await race.one.fail(await race.one.start())
+    before = await race.one.ledger(race.ann, job_id)
+    again = await race.two.room.retries.once(race.ann.tenant_id, job_id, "once", actor="user")
+    assert (again.replayed, again.shown.status, again.shown.charge_cycle) == (True, "failed", 2)
+    assert await race.one.ledger(race.ann, job_id) == before
+    # The key of another job is refused, and a refused retry keeps no key.
+    other = await failed_job(race)
+    with pytest.raises(IdempotencyKeyReused, match=str(job_id)):
+        await race.two.room.retries.once(race.ann.tenant_id, other, "once", actor="user")
+    queued = await race.one.submit(race.ann)
+    with pytest.raises(InvalidTransition):
+        await race.two.room.retries.once(race.ann.tenant_id, queued.id, "new", actor="user")
+    assert not (await race.two.room.retries.once(race.ann.tenant_id, other, "new", actor="user")).replayed
+    await race.one.check()
+
+
+async def test_g5_the_database_refuses_a_second_retry_with_one_key(race: Race) -> None:
+    add = "INSERT INTO retry_keys (tenant_id, user_id, idempotency_key, retried_id) VALUES ($1, $2, 'once', $3)"
+    owner = (race.ann.tenant_id, race.ann.user_id)
+    async with open_transaction(race.pool, add, *owner, await failed_job(race)):
+        [second] = await start_blocked(race.pool, race.two.rows(race.ann.pool, add, *owner, await failed_job(race)))
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await second
 
 
 async def test_a_repeated_submit_that_took_the_last_tokens_returns_the_same_job(race: Race) -> None:

@@ -14,6 +14,7 @@ from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.identity.access.principal import Owner, Principal
 from callsheet.identity.accounts.quotas import payload_problems
 from callsheet.jobs.change.batch_changes import BatchChanges
+from callsheet.jobs.change.retry import Retried
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.priorities import check_priority
@@ -178,11 +179,12 @@ class Batches:
         await self._changes.cancel(await self._databases.pool(principal.pool), principal, batch_id)
         return await self.get(principal, batch_id)
 
-    async def retry(self, principal: Principal, batch_id: UUID) -> Batch:
+    async def retry(self, principal: Principal, batch_id: UUID, idempotency_key: str | None) -> Retried[Batch]:
         """Retries the items that failed or expired."""
         await self._row(principal, batch_id)
-        await self._changes.retry(await self._databases.pool(principal.pool), principal, batch_id)
-        return await self.get(principal, batch_id)
+        pool = await self._databases.pool(principal.pool)
+        is_repeated = await self._changes.retry(pool, principal, batch_id, idempotency_key)
+        return Retried(await self.get(principal, batch_id), is_repeated)
 
     async def download(self, principal: Principal, batch_id: UUID) -> AsyncIterator[bytes]:
         """The zip of the results. Raises before the first byte is sent if the request is refused."""

@@ -63,9 +63,16 @@ def batch_router(batches: Batches, authentication: Authentication) -> Router:
         return await batches.cancel(principal, batch_id)
 
     @router.post("/{batch_id}/retry")
-    async def retry_batch(batch_id: UUID, principal: Principal = Depends(authentication.user)) -> Batch:
-        """Retries all items that failed or expired: their tokens are held again. All are retried, or none."""
-        return await batches.retry(principal, batch_id)
+    async def retry_batch(
+        batch_id: UUID,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
+    ) -> Batch:
+        """Retries all items that failed or expired: their tokens are held again. All are retried, or none. A repeated
+        request with the same header Idempotency-Key returns the batch as it is, even if items have failed again.
+        """
+        return replayed(response, await batches.retry(principal, batch_id, idempotency_key)).shown
 
     @router.get("/{batch_id}/download", response_class=StreamingResponse, responses=ARCHIVE)
     async def download_batch(batch_id: UUID, principal: Principal = Depends(authentication.user)) -> StreamingResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Response
 
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
@@ -15,6 +15,7 @@ from callsheet.jobs.show.reader import JobReader
 from callsheet.jobs.show.views import event_view, job_view, listed_job_view
 from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.http.idempotency import IdempotencyKey, replayed
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobEvent, JobListFilter
@@ -78,10 +79,18 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
         return await presenter.one(principal.tenant_id, job)
 
     @router.post("/{job_id}/retry")
-    async def retry_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
-        """Retries a failed or expired job. Its cost is reserved again."""
+    async def retry_job(
+        job_id: UUID,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
+    ) -> Job:
+        """Retries a failed or expired job. Its cost is reserved again. A repeated request with the same header
+        Idempotency-Key returns the job as it is, even if it has failed again.
+        """
         await reader.job(principal, job_id)
-        job = await room.retries.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
-        return await presenter.one(principal.tenant_id, job)
+        actor = f"user:{principal.user_id}"
+        retried = await room.retries.once(principal.tenant_id, job_id, idempotency_key, actor=actor)
+        return await presenter.one(principal.tenant_id, replayed(response, retried).shown)
 
     return router

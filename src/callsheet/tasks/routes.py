@@ -132,11 +132,19 @@ def _add_cancel_and_retry(
         return await reader.of_job(principal, job)
 
     @router.post("/{task_id}/retry")
-    async def retry_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
-        """Retries a failed or expired task. Its cost is reserved again."""
+    async def retry_task(
+        task_id: TaskId,
+        response: Response,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = Depends(authentication.user),
+    ) -> Task:
+        """Retries a failed or expired task. Its cost is reserved again. A repeated request with the same header
+        Idempotency-Key returns the task as it is, even if it has failed again.
+        """
         row = (await reader.job(principal, task_id)).row
-        job = await retries.retry(principal.tenant_id, row.id, actor=f"user:{principal.user_id}")
-        return await reader.of_job(principal, job)
+        actor = f"user:{principal.user_id}"
+        retried = await retries.once(principal.tenant_id, row.id, idempotency_key, actor=actor)
+        return await reader.of_job(principal, replayed(response, retried).shown)
 
 
 def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authentication: Authentication) -> Router:

@@ -66,8 +66,8 @@ async def cancel_batch(core: Core, member: Member, batch_id: UUID) -> None:
     await core.room.batch_changes.cancel(member.pool, owner_of(member), batch_id)
 
 
-async def retry_batch(core: Core, member: Member, batch_id: UUID) -> None:
-    await core.room.batch_changes.retry(member.pool, owner_of(member), batch_id)
+async def retry_batch(core: Core, member: Member, batch_id: UUID, key: str | None = None) -> bool:
+    return await core.room.batch_changes.retry(member.pool, owner_of(member), batch_id, key)
 
 
 async def batch_row(core: Core, member: Member, batch_id: UUID) -> Mapping[str, Any]:

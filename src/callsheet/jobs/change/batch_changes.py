@@ -9,7 +9,7 @@ import asyncpg
 
 from callsheet.dispatch.facts import EndStatus, JobEnd
 from callsheet.identity.access.principal import Owner
-from callsheet.jobs.change.retry import SQL, LockedWallet, refusal_of_budget
+from callsheet.jobs.change.retry import SQL, LockedWallet, is_repeated, keep_key, refusal_of_budget
 from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.machine.rows import JobRow
@@ -66,9 +66,10 @@ class BatchChanges:
                 [JobEnd(*each.job, cast("EndStatus", each.status)) for each in canceled if each is not None]
             )
 
-    async def retry(self, pool: Database, owner: Owner, batch_id: UUID) -> None:
-        """Retries every job that failed or expired, all in one transaction. Their tokens are reserved again."""
-        self._require_space()
+    async def retry(self, pool: Database, owner: Owner, batch_id: UUID, idempotency_key: str | None = None) -> bool:
+        """Retries every job that failed or expired, all in one transaction. Their tokens are reserved again. Returns
+        whether an earlier request with the same key did that: then all jobs stay as they are.
+        """
         retried: list[tuple[TransitionRequest, TransitionResult]] = []
         rows: list[JobRow] = []
         balance = 0
@@ -78,6 +79,9 @@ class BatchChanges:
                 locked = await SQL["lock_wallet"].row(connection, LockedWallet, **names)
                 assert locked is not None, "it creates the wallet"
                 balance = locked.balance
+                if await is_repeated(connection, names, idempotency_key, batch_id):
+                    return True
+                self._require_space()
                 rows = await self._jobs(connection, owner, batch_id, RETRIED)
                 await self._check(connection, owner, rows, balance)
                 for row in rows:
@@ -85,6 +89,8 @@ class BatchChanges:
                     result = await retry_job(connection, request, has_budgets=locked.has_budgets)
                     if result is not None:
                         retried.append((request, result))
+                if retried:
+                    await keep_key(connection, names, idempotency_key, batch_id)
                 # Each job has a new cycle and a new deadline.
                 waiting = await self._jobs(connection, owner, batch_id, (JobStatus.PENDING,))
         except asyncpg.CheckViolationError as violation:
@@ -99,6 +105,7 @@ class BatchChanges:
         await hit(Failpoint.BATCH_RETRY_BEFORE_RELAY)
         wanted = {result.job_id for _, result in retried}
         await self._relay.dispatch_all([row.entry for row in waiting if row.id in wanted])
+        return False
 
     async def _check(self, connection: Connection, owner: Owner, rows: list[JobRow], balance: int) -> None:
         names = {"tenant_id": owner.tenant_id, "user_id": owner.user_id}

@@ -1,4 +1,5 @@
 -- database: pool
+-- owns: retry_keys
 
 -- name: lock_job
 SELECT user_id, status, run_id, deleted_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id FOR NO KEY UPDATE
@@ -31,6 +32,16 @@ WITH locked_wallet AS MATERIALIZED (
 SELECT balance, CASE WHEN (SELECT true FROM budgets WHERE tenant_id = :tenant_id LIMIT 1)
     THEN budgets_lock(:tenant_id) ELSE false END AS has_budgets
 FROM locked_wallet
+
+-- name: retried_by_key
+-- The caller holds the lock of the wallet, so an earlier request with this key has committed. That lock is a write,
+-- whose commit waits for synchronous standbys: see jobs/machine, find_by_idempotency_key.
+SELECT retried_id FROM retry_keys
+WHERE idempotency_key = :idempotency_key AND tenant_id = :tenant_id AND user_id = :user_id
+
+-- name: keep_retry_key
+INSERT INTO retry_keys (tenant_id, user_id, idempotency_key, retried_id)
+VALUES (:tenant_id, :user_id, :idempotency_key, :retried_id)
 
 -- name: budget_refusal
 SELECT budget_refusal(tenant_id, user_id, key_id, provider, :cost::bigint) FROM ai_jobs

@@ -147,15 +147,19 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
     async def retry_job_of_tenant(
         tenant_id: UUID,
         job_id: JobOrTaskId,
+        response: Response,
         body: Because = WITHOUT_REASON,
+        idempotency_key: IdempotencyKey = None,
         principal: Principal = manage,
     ) -> AdminJob:
         """Retries a failed or expired job. Its cost is reserved again. The user's limit does not apply to an
         operator."""
         principal.reach(Permission.MANAGE_JOBS, tenant_id, NO_TENANT)
         capped = not principal.may(Permission.IGNORE_LIMITS)
-        job = await operations.retry(tenant_id, job_id, body.reason, actor_of(principal), capped=capped)
-        return job_for(principal, job)
+        retried = await operations.retry(
+            tenant_id, job_id, idempotency_key, body.reason, actor_of(principal), capped=capped
+        )
+        return job_for(principal, replayed(response, retried).shown)
 
     return router
 
@@ -187,13 +191,19 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
 
     @router.post("/{job_id}/retry")
     async def retry_job_by_id(
-        job_id: JobOrTaskId, body: Because = WITHOUT_REASON, principal: Principal = manage
+        job_id: JobOrTaskId,
+        response: Response,
+        body: Because = WITHOUT_REASON,
+        idempotency_key: IdempotencyKey = None,
+        principal: Principal = manage,
     ) -> AdminJob:
         """Retries a failed or expired job, found by its id alone; its cost is reserved again."""
         tenant_id = await tenant_of(job_id, principal, Permission.MANAGE_JOBS)
         capped = not principal.may(Permission.IGNORE_LIMITS)
-        job = await operations.retry(tenant_id, job_id, body.reason, actor_of(principal), capped=capped)
-        return job_for(principal, job)
+        retried = await operations.retry(
+            tenant_id, job_id, idempotency_key, body.reason, actor_of(principal), capped=capped
+        )
+        return job_for(principal, replayed(response, retried).shown)
 
     return router
 

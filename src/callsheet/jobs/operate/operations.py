@@ -12,7 +12,7 @@ from callsheet.dispatch.room import DispatchRoom
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.audit_log import AuditLog
 from callsheet.jobs.change.cancel import Cancellation
-from callsheet.jobs.change.retry import Retries
+from callsheet.jobs.change.retry import Retried, Retries
 from callsheet.jobs.lease.leases import Leases
 from callsheet.jobs.lease.outcomes import LeaseReport
 from callsheet.jobs.machine.rows import JobPayload, JobRow, JobWindow, OutcomeRow
@@ -210,9 +210,19 @@ class JobOperations:
         return await self.get(tenant_id, job_id)
 
     async def retry(
-        self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str, *, capped: bool = False
-    ) -> AdminJob:
+        self,
+        tenant_id: UUID,
+        job_id: UUID,
+        idempotency_key: str | None,
+        reason: str | None,
+        actor: str,
+        *,
+        capped: bool = False,
+    ) -> Retried[AdminJob]:
         """Retries a job. The user's limit of active jobs applies only if `capped`; it does not apply to an operator."""
-        await self._retries.retry(tenant_id, job_id, actor=actor, reason=reason, capped=capped)
-        await self._audit.add(actor, "job.retry", "job", job_id, tenant_id, reason=reason)
-        return await self.get(tenant_id, job_id)
+        retried = await self._retries.once(
+            tenant_id, job_id, idempotency_key, actor=actor, reason=reason, capped=capped
+        )
+        if not retried.replayed:
+            await self._audit.add(actor, "job.retry", "job", job_id, tenant_id, reason=reason)
+        return Retried(await self.get(tenant_id, job_id), retried.replayed)

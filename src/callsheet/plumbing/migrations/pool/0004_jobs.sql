@@ -300,6 +300,22 @@ COMMENT ON COLUMN job_descriptions.search_text IS
 COMMENT ON COLUMN job_descriptions.sent IS
     '`input_payload` of a job of an effect, as its user sent it. The payload of the job is what an engine gets.';
 
+CREATE TABLE retry_keys (
+    tenant_id        uuid NOT NULL,
+    user_id          uuid NOT NULL,
+    idempotency_key  text NOT NULL,
+    retried_id       uuid NOT NULL,
+    created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (idempotency_key, tenant_id, user_id),
+    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
+    CONSTRAINT idempotency_key_is_a_line CHECK (idempotency_key ~ '^[^\x01-\x1f\x7f]{1,200}$')
+);
+COMMENT ON TABLE retry_keys IS
+    'The idempotency keys of retries. A key is written with the charge cycle that it started, so that a request that is '
+    'sent again does not start another one.';
+COMMENT ON COLUMN retry_keys.user_id IS 'The user who is charged.';
+COMMENT ON COLUMN retry_keys.retried_id IS 'The job, or the batch whose jobs were retried.';
+
 CREATE UNLOGGED TABLE job_progress (
     tenant_id     uuid NOT NULL,
     job_id        uuid NOT NULL,
