@@ -1,5 +1,6 @@
 // Many jobs of one effect, submitted in one request.
 import { JobHandle } from "./job.ts";
+import { freshKey } from "./keys.ts";
 import type { Batch, PageOfJobs } from "./models.ts";
 import { NotEnded } from "./problems.ts";
 import { type Requests, sleep } from "./requests.ts";
@@ -54,7 +55,7 @@ export class BatchHandle {
 
   /** Retries all jobs that have failed or expired. */
   retry(): Promise<Batch> {
-    return this.#ask("POST", "/retry");
+    return this.#ask("POST", "/retry", undefined, freshKey());
   }
 
   /** The jobs of the batch. */
@@ -70,8 +71,9 @@ export class BatchHandle {
     }
   }
 
-  async #ask(method: string, path: string, signal?: AbortSignal): Promise<Batch> {
-    this.now = await this.#requests.ask<Batch>(method, `/api/batches/${this.id}${path}`, undefined, { signal });
+  async #ask(method: string, path: string, signal?: AbortSignal, idempotencyKey?: string): Promise<Batch> {
+    const options = { signal, idempotencyKey };
+    this.now = await this.#requests.ask<Batch>(method, `/api/batches/${this.id}${path}`, undefined, options);
     return this.now;
   }
 }

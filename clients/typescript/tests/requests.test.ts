@@ -78,6 +78,18 @@ test("a POST is sent again only with its idempotency key", async () => {
   );
 });
 
+test("a retry of a batch is sent again with the same key, and the next retry has another one", async () => {
+  const batch: Answer = (_, response) => response.end('{"id": "b", "status": "active"}');
+  const asked = await answered([batch, refuse(503, "unavailable"), batch], async (callsheet) => {
+    const found = await callsheet.batch("noir", [{ strength: 1 }]);
+    await found.retry();
+    await found.retry();
+  });
+  const [, first, again, next] = asked.map((each) => each.headers["idempotency-key"]);
+  assert.ok(first && next);
+  assert.deepEqual([again, next === first], [first, false]);
+});
+
 test("a wait that is longer than the patience is not begun", async () => {
   const asked = await answered([refuse(503, "unavailable", { "retry-after": "60" })], async (callsheet) => {
     await assert.rejects(callsheet.wallet(), (error) => error instanceof Refusal && error.retryAfter === 60);

@@ -74,8 +74,11 @@ class BatchCalls:
         return await self.calls.requests.ask(Batch, "GET", f"/api/batches/{quoted(batch_id)}")
 
     async def change(self, batch_id: UUID, verb: Literal["cancel", "retry"]) -> Batch:
-        """Both can be repeated: what has changed before does not change again."""
-        return await self.calls.requests.ask(Batch, "POST", f"/api/batches/{batch_id}/{verb}", repeat=True)
+        """Both can be sent again: a job is canceled once, and a retry has a key."""
+        key = uuid.uuid4().hex if verb == "retry" else None
+        return await self.calls.requests.ask(
+            Batch, "POST", f"/api/batches/{batch_id}/{verb}", idempotency_key=key, repeat=True
+        )
 
     async def wait(self, batch: Batch, on_progress: OnBatch | None, seconds: float | None = None) -> Batch:
         """The batch when every item has ended, with any outcome."""

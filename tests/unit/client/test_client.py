@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from callsheet.client import AsyncCallsheet, AsyncJobHandle, Callsheet, Refusal
+from callsheet.client.batches import BatchCalls
 from callsheet.client.calls import KEY_VARIABLE, URL_VARIABLE
 from callsheet.client.errors import CLASSES, ClientError, Unavailable, UnknownResponse, UnusableFile
 from callsheet.client.transfers import media_type
@@ -198,6 +199,22 @@ def made(code: str) -> Refusal:
     refusal.retry_after_seconds = 1
     refusal.size = 0  # type: ignore[attr-defined]
     return refusal
+
+
+async def test_a_retry_of_a_batch_is_sent_again_with_the_same_key() -> None:
+    keys: list[str | None] = []
+
+    async def retry(request: web.Request) -> web.StreamResponse:
+        keys.append(request.headers.get("idempotency-key"))
+        return refused("unavailable" if len(keys) == 1 else "not_found")
+
+    async with serving("/api/batches/{id}/retry", retry) as client:
+        for _ in range(2):
+            with pytest.raises(CLASSES["not_found"]):
+                await BatchCalls(client._calls).change(JOB, "retry")
+    first, again, following = keys
+    assert first is not None
+    assert first == again != following
 
 
 @pytest.mark.parametrize("code", STATUS_OF_CODE)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 from urllib.parse import quote, urlencode
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from callsheet.cli.shared.login import login_for
 from callsheet.client import AsyncCallsheet
@@ -85,8 +85,10 @@ class OperationsClient(CommandClient):
 
     async def change_job(self, job_id: UUID, verb: str, *, admin: bool) -> Job:
         path = f"/api/admin/jobs/{job_id}/{verb}" if admin else f"/api/ai-jobs/{job_id}/{verb}"
-        # This is sent once: after a lost response, a second attempt would be refused although the first one worked.
-        return await self.ask(Job, "POST", path, {} if admin else None)
+        # A cancel is sent once: after a lost response, a second attempt would be refused although the first one worked.
+        # A retry has a key: a second attempt returns the job.
+        key = uuid4().hex if verb == "retry" else None
+        return await self.ask(Job, "POST", path, {} if admin else None, idempotency_key=key)
 
     async def metrics(self) -> Metrics:
         return await self.ask(Metrics, "GET", "/api/admin/metrics")
