@@ -549,7 +549,8 @@ class TestLongPolls:
         await until(lambda: len(worker_harness.plane.rooms.jobs.dispatch.waiters) == 2)
         refused = await worker.post("/api/worker/poll", {"wait_seconds": 55})
         assert_refused(refused, 429, "rate_limited")
-        assert refused.headers["retry-after"] == "1"
+        assert refused.headers["ratelimit-policy"] == '"polls";q=2;qu="concurrent-requests"'
+        assert (refused.headers["ratelimit"], refused.headers["retry-after"]) == ('"polls";r=0;t=1', "1")
         assert (await other.poll())["reason"] == "empty"
         for _ in polls:
             await worker_harness.engine_job(await worker_harness.jobs_api.person(tokens=10))

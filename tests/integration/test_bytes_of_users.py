@@ -13,7 +13,7 @@ from callsheet.identity.accounts.quotas import Quotas
 from callsheet.jobs.repair.retention import UNUSED_INPUT_SECONDS, EventRetention
 from callsheet.jobs.show.descriptions import JobDescription
 from callsheet.settings import JobSettings, QuotaSettings
-from callsheet.wire.errors import QuotaExceeded, RateLimited
+from callsheet.wire.errors import QuotaExceeded, RateLimited, RatePolicy
 from callsheet.wire.operate.quotas import ChangeQuotas
 from tests.support.jobs.core import Core, Member
 from tests.support.rooms import jobs_room
@@ -124,6 +124,7 @@ async def test_more_submits_in_a_minute_than_allowed_wait(core: Core) -> None:
     with pytest.raises(RateLimited) as refused:
         await core.submit(ann)
     assert 1 <= refused.value.retry_after_seconds <= 60
+    assert refused.value.policy == RatePolicy("submits", 3, 60)
     assert await core.balance(ann) == 970
     # A repeated request returns its job; another user may submit.
     await core.submit(ben)

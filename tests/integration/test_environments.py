@@ -17,7 +17,7 @@ from callsheet.fleet.room import FleetRoom
 from callsheet.media.storage import LocalStorage
 from callsheet.providers.comfy.node_forms import InputForm, NodeForm, forms_of_object_info, packed
 from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
-from callsheet.wire.errors import NotFound, RateLimited
+from callsheet.wire.errors import NotFound, RateLimited, RatePolicy
 from callsheet.wire.fleet import CreateFleetRequest
 from callsheet.wire.worker.environment import Environment, Required, RequiredModel
 from tests.support.http.fleet_api import bearer, join, registry
@@ -219,8 +219,9 @@ async def test_one_worker_cannot_fill_the_database_with_environments(
     worker = await join(room, "gpu-1", (await workflow(catalog)).slug)
     principal = await room.authentication.of(bearer(worker.token))
     await room.registry.report_environment(principal, WHOLE)
-    with pytest.raises(RateLimited):
+    with pytest.raises(RateLimited) as refused:
         await room.registry.report_environment(principal, WITHOUT_MODEL)
+    assert refused.value.policy == RatePolicy("environments", 1, 1)
 
 
 FORMS = forms_of_object_info(

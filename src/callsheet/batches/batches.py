@@ -28,7 +28,7 @@ from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page, metadata_of
 from callsheet.wire.effects import Batch, BatchCounts, BatchFilter, SubmitBatch
-from callsheet.wire.errors import FieldProblem, IdempotencyKeyReused, InvalidRequest, NotFound, RateLimited
+from callsheet.wire.errors import FieldProblem, IdempotencyKeyReused, InvalidRequest, NotFound, RateLimited, RatePolicy
 
 SQL = statements("callsheet.batches")
 SUBMIT_SQL = statements("callsheet.jobs.submit")
@@ -208,7 +208,7 @@ class Batches:
             return
         seconds = await SQL["seconds_to_wait"].value(connection, **_owner(principal), most=most)
         if seconds is not None:
-            raise RateLimited(max(1, seconds))
+            raise RateLimited(max(1, seconds), RatePolicy("batches", most, 60))
 
     async def _insert(
         self,

@@ -7,7 +7,7 @@ A refusal has a stable `code` that programs match on. The docstring of its class
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.wire.plurals import counted
@@ -155,12 +155,23 @@ class WrongState(Refusal):
     code = "wrong_state"
 
 
+class RatePolicy(NamedTuple):
+    """A limit of requests: at most `quota` in each window. Without a window, at most `quota` at the same time."""
+
+    name: str
+    quota: int
+    window_seconds: int | None
+
+
 class RateLimited(Refusal):
     """Too many attempts. Wait, then try again."""
 
     code = "rate_limited"
+    # The limit that was reached. A client that received the refusal does not know it.
+    policy: RatePolicy | None = None
 
-    def __init__(self, retry_after_seconds: int):
+    def __init__(self, retry_after_seconds: int, policy: RatePolicy):
+        self.policy = policy
         super().__init__(
             f"Try again in {counted(retry_after_seconds, 'second')}.", retry_after_seconds=retry_after_seconds
         )

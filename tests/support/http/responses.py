@@ -29,6 +29,14 @@ def assert_refused(response: httpx.Response, status: int, code: str, *fields: st
     return problem
 
 
+def assert_limit(response: httpx.Response, name: str, quota: int, window_seconds: int) -> None:
+    """Checks the headers of a response 429 of a limit of requests per time."""
+    assert response.headers["ratelimit-policy"] == f'"{name}";q={quota};w={window_seconds}'
+    seconds = int(response.headers["retry-after"])
+    assert response.headers["ratelimit"] == f'"{name}";r=0;t={seconds}'
+    assert 1 <= seconds <= window_seconds
+
+
 async def exchange(url: str, request: bytes, seconds: float = 30) -> httpx.Response:
     """Sends exactly these bytes on a new connection, and reads one response."""
     parts = urlsplit(url)

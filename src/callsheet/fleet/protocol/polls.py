@@ -26,7 +26,7 @@ from callsheet.jobs.lease.start import NOT_TAKEN
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.http.long_requests import unless_client_disconnects
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import NotFound, RateLimited
+from callsheet.wire.errors import NotFound, RateLimited, RatePolicy
 from callsheet.wire.worker.errors import LeaseLost
 from callsheet.wire.worker.protocol import PollRequest, PollResponse, max_leases
 
@@ -88,7 +88,7 @@ class WorkerPolls:
         token = token_in(header)
         polls_of_token = self._open_polls.setdefault(token, [])
         if len(polls_of_token) >= MAX_AT_ONCE:
-            raise RateLimited(1)
+            raise RateLimited(1, RatePolicy("polls", MAX_AT_ONCE, None))
         open_poll = _OpenPoll(time.monotonic(), is_alone=not polls_of_token, poll_id=request.poll_id)
         predecessors = [
             other for other in polls_of_token if other.poll_id is not None and other.poll_id == open_poll.poll_id

@@ -105,7 +105,7 @@ class Credentials:
             )
         if given is not None and await self._tokens.is_accepted(given):
             return TokenCredential(hash_token(given))
-        await self._attempts.count({self._attempts.address(address, "fleet secret"): self._limit})
+        await self._attempts.count("fleet-secrets", {self._attempts.address(address, "fleet secret"): self._limit})
         raise NotAuthenticated(f"Send a registration token of the fleet as X-Fleet-Secret. {CREATE}")
 
     def _shared_as(self, given: str) -> str | None:

@@ -21,7 +21,7 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.redaction.sanitizing import clean_line
-from callsheet.wire.errors import Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
+from callsheet.wire.errors import Conflict, Forbidden, InvalidRequest, RateLimited, RatePolicy, Unavailable
 from callsheet.wire.fleet import RegisterRequest, RegisterResponse
 from callsheet.wire.plurals import counted
 from callsheet.wire.worker.environment import MAX_SHOWN, CannotRun, Environment
@@ -131,7 +131,8 @@ class WorkerRegistry:
         if len(self._reported) > MAX_REMEMBERED:
             self._reported = {name: at for name, at in self._reported.items() if now - at < REPORT_SECONDS}
         if now - self._reported.get(worker_id, -REPORT_SECONDS) < REPORT_SECONDS:
-            raise RateLimited(math.ceil(REPORT_SECONDS))
+            seconds = math.ceil(REPORT_SECONDS)
+            raise RateLimited(seconds, RatePolicy("environments", 1, seconds))
         self._reported[worker_id] = now
 
     async def deregister(self, worker: WorkerPrincipal, reason: str | None) -> None:

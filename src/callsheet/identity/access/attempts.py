@@ -12,12 +12,14 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.http.client_address import neighbourhood
 from callsheet.settings import IdentitySettings
 from callsheet.toolbox.signing import Master, SigningKeys
-from callsheet.wire.errors import RateLimited
+from callsheet.wire.errors import RateLimited, RatePolicy
 
 SQL = statements("callsheet.identity.access")
 # Any client can get a network of this prefix length for free from an IPv6 tunnel: 65,536 times the network of one
 # subscriber.
 SITE_BITS = 48
+# A client sees one limit of logins, whichever of the three it reached.
+LOGINS = "logins"
 
 
 class BucketRow(NamedTuple):
@@ -45,12 +47,13 @@ class Attempts:
     def address(self, address: str, kind: str = "address") -> bytes:
         return self.bucket(kind, neighbourhood(address))
 
-    async def count(self, limits: Mapping[bytes, int]) -> None:
+    async def count(self, name: str, limits: Mapping[bytes, int]) -> None:
         """Counts one more attempt in each bucket. Raises RateLimited if a bucket exceeds its limit."""
         rows = await self._count(list(limits))
-        waits = [row.seconds_left for row in rows if row.attempts > limits[row.bucket]]
-        if waits:
-            raise RateLimited(max(1, *waits))
+        exceeded = [(row.seconds_left, limits[row.bucket]) for row in rows if row.attempts > limits[row.bucket]]
+        if exceeded:
+            seconds, quota = max(exceeded)
+            raise RateLimited(max(1, seconds), RatePolicy(name, quota, self._window_seconds))
 
     async def count_login(self, email: str, address: str) -> list[bytes]:
         """Counts one more attempt to enter a user's password, on any route. Returns the buckets to forgive on success.
@@ -65,15 +68,15 @@ class Attempts:
         """
         settings = self._settings
         here = self.address(address)
-        await self.count({here: settings.login_attempts_per_address})
+        await self.count(LOGINS, {here: settings.login_attempts_per_address})
         at_account = self.bucket("account-and-address", f"{neighbourhood(address)} {email}")
-        await self.count({at_account: settings.login_attempts})
+        await self.count(LOGINS, {at_account: settings.login_attempts})
         everywhere = self.bucket("account", email)
         (total,) = await self._count([everywhere])
         if total.attempts <= settings.login_attempts_per_account:
             return [here, at_account, everywhere]
         slowed = self.bucket("account and network", f"{neighbourhood(address, SITE_BITS)} {email}")
-        await self.count({slowed: 1})
+        await self.count(LOGINS, {slowed: 1})
         return [here, at_account, everywhere, slowed]
 
     async def count_once(self, connection: Connection, bucket: bytes, window_seconds: int) -> int:

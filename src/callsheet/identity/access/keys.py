@@ -21,7 +21,7 @@ from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
-from callsheet.wire.errors import InvalidRequest, NotAuthenticated, NotFound, RateLimited
+from callsheet.wire.errors import InvalidRequest, NotAuthenticated, NotFound, RateLimited, RatePolicy
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, KeyScope, Role
 
 log = get_logger(__name__)
@@ -60,7 +60,7 @@ async def _check_rate(connection: Connection, user_id: UUID) -> None:
     """
     limits = {"seconds": RATE_SECONDS, "max_rows": KEYS_PER_HOUR}
     if await SQL["count_new_keys"].value(connection, user_id=user_id, **limits) >= KEYS_PER_HOUR:
-        raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR)
+        raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR, RatePolicy("keys", KEYS_PER_HOUR, RATE_SECONDS))
 
 
 class KeyOwner(NamedTuple):

@@ -21,7 +21,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.errors import Forbidden, NotFound, QuotaExceeded, RateLimited
+from callsheet.wire.errors import Forbidden, NotFound, QuotaExceeded, RateLimited, RatePolicy
 from callsheet.wire.plurals import counted
 from callsheet.wire.tenant.service_keys import CreatedServiceKey, CreateServiceKey, ServiceKey, ServiceScope
 
@@ -96,7 +96,7 @@ class ServiceKeys:
 
 def _check_limits(counts: KeyCounts) -> None:
     if counts.new >= KEYS_PER_HOUR:
-        raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR)
+        raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR, RatePolicy("service-keys", KEYS_PER_HOUR, RATE_SECONDS))
     if counts.usable >= MAX_SERVICE_KEYS:
         sentence = (
             f"The tenant has {counted(counts.usable, 'usable service key')}, and the limit is "

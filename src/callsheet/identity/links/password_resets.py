@@ -56,7 +56,7 @@ class PasswordResets:
             self._attempts.bucket("reset", email): RESETS_PER_ADDRESSEE,
             self._attempts.address(address, "reset-address"): self._settings.login_attempts_per_address,
         }
-        await self._attempts.count(limits)
+        await self._attempts.count("password-resets", limits)
         if not self._mailer.is_configured:
             return False
         async with self._databases.central.transaction() as connection:

@@ -45,6 +45,7 @@ from callsheet.wire.errors import (
     InvalidRequest,
     NotFound,
     RateLimited,
+    RatePolicy,
     Refusal,
     Unavailable,
 )
@@ -225,7 +226,9 @@ class Submission:
         if not found.has_room:
             yield await self.usage.refusal(pool, new.tenant_id, new.user_id)
         if found.wait_seconds is not None:
-            yield RateLimited(max(1, found.wait_seconds))
+            most = self._settings.submits_per_minute
+            assert most is not None, "the statement names a time to wait only if there is a limit"
+            yield RateLimited(max(1, found.wait_seconds), RatePolicy("submits", most, 60))
         if found.active >= self._limits.of(new.counted_as):
             # Only a client waits for the time: the loop of a run looks again by itself.
             of_run = new.slot is not None and new.slot.run_id is not None

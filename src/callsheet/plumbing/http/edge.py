@@ -45,7 +45,7 @@ METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 # Response headers that scripts may read. Browsers hide other headers.
 EXPOSED = (
     b"Accept-Ranges, Content-Disposition, Content-Length, Content-Range, ETag, Idempotent-Replayed, Location, "
-    b"Retry-After, WWW-Authenticate, X-Request-Id"
+    b"RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Request-Id"
 )
 PREFLIGHT_SECONDS = b"600"
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")

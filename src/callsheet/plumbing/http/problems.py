@@ -24,6 +24,8 @@ from callsheet.wire.errors import (
     MethodNotAllowed,
     NotFound,
     RangeNotSatisfiable,
+    RateLimited,
+    RatePolicy,
     Refusal,
     Unavailable,
     UnsupportedMediaType,
@@ -117,11 +119,22 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
 def _headers(refusal: Refusal) -> dict[str, str]:
     if isinstance(refusal, RangeNotSatisfiable):
         return {"Content-Range": f"bytes */{refusal.size}"}
-    if refusal.retry_after_seconds is not None:
-        return {"Retry-After": str(refusal.retry_after_seconds)}
+    seconds = refusal.retry_after_seconds
+    if seconds is not None:
+        policy = refusal.policy if isinstance(refusal, RateLimited) else None
+        return {"Retry-After": str(seconds), **(rate_limit_headers(policy, seconds) if policy else {})}
     if STATUS_OF_CODE[refusal.code] == HTTPStatus.UNAUTHORIZED:
         return {"WWW-Authenticate": 'Bearer realm="callsheet"'}
     return {}
+
+
+def rate_limit_headers(policy: RatePolicy, seconds: int) -> dict[str, str]:
+    """The headers of draft-ietf-httpapi-ratelimit-headers-10. Their values are structured fields (RFC 9651)."""
+    window = 'qu="concurrent-requests"' if policy.window_seconds is None else f"w={policy.window_seconds}"
+    return {
+        "RateLimit-Policy": f'"{policy.name}";q={policy.quota};{window}',
+        "RateLimit": f'"{policy.name}";r=0;t={seconds}',
+    }
 
 
 def no_such_path(request: Request) -> Response:
@@ -256,14 +269,33 @@ def document_problems(document: dict[str, Any]) -> None:
     """Adds the schema of problems. As `model` of the responses, it would also be documented as application/json."""
     schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     parts = schema.pop("$defs")
-    document.setdefault("components", {}).setdefault("schemas", {}).update(parts, Problem=schema)
+    components = document.setdefault("components", {})
+    components.setdefault("schemas", {}).update(parts, Problem=schema)
+    components.setdefault("headers", {}).update(_LIMIT_HEADERS)
 
 
+_LIMIT_HEADERS = {
+    "Retry-After": {
+        "description": "Seconds until the request can be sent again, if the time is known.",
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "RateLimit": {
+        "description": "With 429 `rate_limited`: name of the limit, requests left (`r`), seconds to wait (`t`).",
+        "schema": {"type": "string"},
+        "example": '"submits";r=0;t=12',
+    },
+    "RateLimit-Policy": {
+        "description": "With 429 `rate_limited`: name of the limit, most requests (`q`), seconds of its window (`w`).",
+        "schema": {"type": "string"},
+        "example": '"submits";q=600;w=60',
+    },
+}
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 # The form of a 4xx or 5xx response, documented once for all routes.
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {
         "description": "The request was refused. `code` says why, `errors` names the fields.",
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in _LIMIT_HEADERS},
         "content": _PROBLEM,
     },
     "5XX": {
