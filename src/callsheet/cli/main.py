@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import typer
 
 from callsheet import __version__
-from callsheet.cli.accounts import accounts, profiles, quotas, wallet, webhooks
+from callsheet.cli.accounts import accounts, budgets, profiles, quotas, wallet, webhooks
 from callsheet.cli.accounts import tenant_weights as shares
 from callsheet.cli.catalog import effects, workflows
 from callsheet.cli.fleet import fleet, fleet_workflows, scaling, worker, worker_details
@@ -74,6 +74,7 @@ fleet.fleets.command("decisions")(scaling.list_decisions)
 app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.users, name="users", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.keys, name="keys", rich_help_panel=ADMINISTER)
+app.add_typer(budgets.budgets, name="budgets", rich_help_panel=ADMINISTER)
 app.add_typer(wallet.app, name="wallet", rich_help_panel=ADMINISTER)
 app.add_typer(workflows.workflows, name="workflows", rich_help_panel=ADMINISTER)
 app.add_typer(effects.effects, name="effects", rich_help_panel=ADMINISTER)
