@@ -166,6 +166,17 @@ async def test_a_run_with_the_same_header_is_started_once(
     await assert_created_once(client, ann, "/api/pipelines/keys/runs", body)
     runs = (await client.get("/api/runs", headers=ann.headers)).json()["items"]
     assert len(runs) == 1
+    # Lists find the run by its key, with their other filters.
+    for path, query, found in (
+        ("/api/runs", {}, 1),
+        ("/api/pipelines/keys/runs", {}, 1),
+        ("/api/runs", {"status": "canceled"}, 0),
+        ("/api/runs", {"idempotency_key": "order-8"}, 0),
+    ):
+        listed = await client.get(path, params={"idempotency_key": KEY} | query, headers=ann.headers)
+        assert [run["id"] for run in listed.json()["items"]] == [run["id"] for run in runs][:found]
+    bob = await catalog_api.person("pool_2")
+    assert (await client.get("/api/runs", params={"idempotency_key": KEY}, headers=bob.headers)).json()["items"] == []
 
 
 async def test_a_test_run_with_the_same_header_runs_once(client: httpx.AsyncClient, catalog_api: CatalogApi) -> None:

@@ -224,6 +224,12 @@ CASES: dict[str, Case] = {
         300,
     ),
     "run_of_key": (PIPELINES["run_of_key"], {**OWN, "idempotency_key": "once"}, {"one_run_per_key"}, 10),
+    "list_runs_of_key": (
+        PIPELINES["list_runs_of_key"],
+        {**PAGE, **ANY_RUN, "idempotency_key": "once", "pipeline_id": None},
+        {"one_run_per_key"},
+        10,
+    ),
     "active_runs_of_user": (PIPELINES["active_runs_of_user"], {**OWN, "max_rows": 100}, {"active_runs_of_user"}, 120),
     "list_active_runs": (PIPELINES["list_active_runs"], OWN, {"active_runs_of_user"}, RUNS),
     # A run with one candidate, beside the big run.

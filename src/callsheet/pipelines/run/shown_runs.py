@@ -94,7 +94,10 @@ class ShownRuns:
         pipeline_id = (await self._pipelines.get(principal, pipeline)).id if pipeline is not None else None
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
-            if pipeline_id is None:
+            if wanted.idempotency_key is not None:
+                names |= {"idempotency_key": wanted.idempotency_key, "pipeline_id": pipeline_id}
+                rows = await SQL["list_runs_of_key"].rows(connection, RunRow, **names)
+            elif pipeline_id is None:
                 rows = await SQL["list_runs"].rows(connection, RunRow, **names)
             else:
                 rows = await SQL["list_runs_of_pipeline"].rows(connection, RunRow, **names, pipeline_id=pipeline_id)

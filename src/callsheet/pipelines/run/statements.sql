@@ -81,9 +81,22 @@ RETURNING {run_columns}
 -- name: run_of_key
 -- Equality is written as a comparison of rows, and the row is locked: see jobs/machine, find_by_idempotency_key.
 SELECT {run_columns} FROM pipeline_runs
-WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
-  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+WHERE {has_key}
 FOR KEY SHARE
+
+-- part: has_key
+(idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
+  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+
+-- name: list_runs_of_key
+-- There is at most one.
+SELECT {run_columns} FROM pipeline_runs
+WHERE {has_key} AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND deleted_at IS NULL
+  AND (:pipeline_id::uuid IS NULL OR pipeline_id = :pipeline_id)
+  AND (:status::text IS NULL OR status = :status)
+  AND (:client_reference::text IS NULL OR client_reference = :client_reference)
+  AND (:metadata::jsonb IS NULL OR metadata @> :metadata)
+LIMIT :limit
 
 -- name: list_active_runs
 SELECT id FROM pipeline_runs

@@ -227,6 +227,9 @@ class RunFilter(BaseModel):
     client_reference: Line | None = Field(
         None, description="Only runs that were started with this reference.", examples=["order-1001"]
     )
+    idempotency_key: Line | None = Field(
+        None, description="Only the run that was started by a request with this idempotency key."
+    )
     metadata: list[MetadataPair] = Field(
         [],
         max_length=20,
@@ -236,7 +239,8 @@ class RunFilter(BaseModel):
 
     @property
     def columns(self) -> dict[str, Any]:
-        return {**self.model_dump(mode="json"), "metadata": metadata_of(self.metadata)}
+        # The key is not a column of every list: a list of its own finds the one run that has it.
+        return {**self.model_dump(mode="json", exclude={"idempotency_key"}), "metadata": metadata_of(self.metadata)}
 
 
 class UpdateRun(UserRequest):
