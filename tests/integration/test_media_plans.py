@@ -84,6 +84,8 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
     page: dict[str, object] = {**user, "before": None, "status": None, "limit": 21}
     new: dict[str, object] = {**user, "file_id": upload(ROWS * 2), "disk": "local", "path": "new", "name": "new.mp4"}
     new |= {"mime_type": "video/mp4", "size": 7, "sha256": None, "keep_seconds": 60, "max_rows": 100}
+    new |= {"part_bytes": None, "resume_key": None}
+    resumed = {**user, "resume_key": "video.mp4", "disk": "local", "keep_seconds": 60}
     sweep = {"now": datetime.now(UTC) + timedelta(days=30), "disk": "local", "limit": 20}
     old = {"now": None, "days": 3600, "limit": 20}
     return {
@@ -125,6 +127,8 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
             60,
         ),
         "create_upload": ("create_upload", new, {"files_awaited"}, 120),
+        "resume_upload": ("resume_upload", resumed, {"one_upload_per_resume_key"}, 10),
+        "find_parts": ("find_parts", {**tenant, "file_id": upload(7)}, {"files_pkey"}, 10),
         "confirm_upload": (
             "confirm_upload",
             {**tenant, "file_id": upload(7), "path": "accepted", "sha256": None},
