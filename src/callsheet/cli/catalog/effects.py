@@ -207,7 +207,7 @@ def update_effect(
     if as_json:
         print_json(changed)
     else:
-        # A price without a formula ends the formula. That is no change of its own.
+        # A price without a formula ends the formula: one change, not two.
         named = [each for each in changes if each != "price_formula" or price is not None]
         names = sorted([*named, *(["preview"] if preview or no_preview else [])])
         out.print(f"Effect {changed.slug} is changed: {', '.join(names)}.")
