@@ -108,8 +108,7 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
         if owner is None:
             raise NotFound(NO_USER)
         principal.reach(Permission.SEE_JOBS, owner.tenant_id, NO_USER)
-        page = await operations.list_of_user(owner.tenant_id, user_id, status, cursor, limit)
-        return page_for(principal, page)
+        return page_for(principal, await operations.list_of_user(owner.tenant_id, user_id, status, cursor, limit))
 
     @router.get("/tenants/{tenant_id}/jobs")
     async def list_jobs_of_tenant(
@@ -155,10 +154,8 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
         """Retries a failed or expired job. Its cost is reserved again. The user's limit does not apply to an
         operator."""
         principal.reach(Permission.MANAGE_JOBS, tenant_id, NO_TENANT)
-        capped = not principal.may(Permission.IGNORE_LIMITS)
-        retried = await operations.retry(
-            tenant_id, job_id, idempotency_key, body.reason, actor_of(principal), capped=capped
-        )
+        actor, capped = actor_of(principal), not principal.may(Permission.IGNORE_LIMITS)
+        retried = await operations.retry(tenant_id, job_id, idempotency_key, body.reason, actor, capped=capped)
         return job_for(principal, replayed(response, retried).shown)
 
     return router
@@ -199,10 +196,8 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
     ) -> AdminJob:
         """Retries a failed or expired job, found by its id alone; its cost is reserved again."""
         tenant_id = await tenant_of(job_id, principal, Permission.MANAGE_JOBS)
-        capped = not principal.may(Permission.IGNORE_LIMITS)
-        retried = await operations.retry(
-            tenant_id, job_id, idempotency_key, body.reason, actor_of(principal), capped=capped
-        )
+        actor, capped = actor_of(principal), not principal.may(Permission.IGNORE_LIMITS)
+        retried = await operations.retry(tenant_id, job_id, idempotency_key, body.reason, actor, capped=capped)
         return job_for(principal, replayed(response, retried).shown)
 
     return router
