@@ -2,8 +2,9 @@
 import { JobHandle } from "./job.ts";
 import { freshKey } from "./keys.ts";
 import type { Batch, PageOfJobs } from "./models.ts";
+import { sleep } from "./patience.ts";
 import { NotEnded } from "./problems.ts";
-import { type Requests, sleep } from "./requests.ts";
+import type { Requests } from "./requests.ts";
 
 const FIRST_PAUSE = 0.5;
 const MAX_PAUSE = 5;

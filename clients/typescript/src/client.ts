@@ -2,8 +2,9 @@ import { BatchHandle } from "./batch.ts";
 import { JobHandle, type ResultFile, type WaitOptions } from "./job.ts";
 import { freshKey } from "./keys.ts";
 import type { Batch, Effect, Job, PageOfEffects, Quote, StoredFile, Wallet } from "./models.ts";
+import { Patience, sleep } from "./patience.ts";
 import { ClientError } from "./problems.ts";
-import { type Fetch, Patience, type RequestOptions, Requests, sleep } from "./requests.ts";
+import { type Fetch, type RequestOptions, Requests } from "./requests.ts";
 import { type UploadOptions, upload } from "./transfers.ts";
 import { Bodies, type UploadingOptions, type Value, type Values } from "./values.ts";
 

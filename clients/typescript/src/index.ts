@@ -16,7 +16,8 @@ export {
   UnusableFile,
   WebhookRefused,
 } from "./problems.ts";
+export type { Counted } from "./sending.ts";
 export type { StreamItem, StreamOptions } from "./stream.ts";
-export type { Counted, UploadOptions } from "./transfers.ts";
+export type { UploadOptions } from "./transfers.ts";
 export type { Value, Values } from "./values.ts";
 export { verify, type WebhookHeaders } from "./webhooks.ts";

@@ -2,8 +2,9 @@
 import type { Job, JobOutput, JobProgress, JobStatus } from "./models.ts";
 import { JobNotCompleted, NotEnded, Refusal, UnusableFile } from "./problems.ts";
 import type { Requests } from "./requests.ts";
+import { digestOf } from "./sending.ts";
 import { hasEnded, type StreamItem, type StreamOptions, streamOf } from "./stream.ts";
-import { check, digestOf, download, type Sink, type UploadOptions } from "./transfers.ts";
+import { check, download, type Sink, type UploadOptions } from "./transfers.ts";
 
 export interface WaitOptions {
   /** Called with each progress. */

@@ -5,7 +5,8 @@ import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { ResultFile } from "./job.ts";
 import { UnusableFile } from "./problems.ts";
-import { type Counted, check, mediaType } from "./transfers.ts";
+import type { Counted } from "./sending.ts";
+import { check, mediaType } from "./transfers.ts";
 
 /** A file of the disk, as a value for a client. It is read while it is uploaded. */
 export async function fileAt(path: string): Promise<File> {

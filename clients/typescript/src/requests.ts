@@ -1,15 +1,11 @@
 // Requests that are sent again: after a lost connection, and when the control plane asks for it.
 import { CLASSES } from "./codes.ts";
-import { type CallsheetError, Refusal, readProblem, UnknownResponse, Unreachable } from "./problems.ts";
+import { arrived, Patience, pause } from "./patience.ts";
+import { Refusal, readProblem, UnknownResponse } from "./problems.ts";
 
-// These statuses pass. A 429 is waited for only if the response says how long.
-const PASSING = new Set([408, 429, 502, 503, 504]);
-const ASKS_TO_WAIT = 429;
 // A repeated request of these methods does what the first one did.
 const REPEATABLE = new Set(["GET", "HEAD", "PUT", "DELETE"]);
 const LIMIT_MS = 60_000;
-const FIRST_WAIT = 0.2;
-const MAX_WAIT = 5;
 
 export type Fetch = typeof fetch;
 
@@ -19,32 +15,6 @@ export interface RequestOptions {
   /** Whether the request may be sent twice. By default, that depends on its method and on its idempotency key. */
   repeat?: boolean;
   signal?: AbortSignal | undefined;
-}
-
-/** The time for which something is tried again, from its first failure. */
-export class Patience {
-  readonly #seconds: number;
-  #failures = 0;
-  #end = 0;
-
-  constructor(seconds: number) {
-    this.#seconds = seconds;
-  }
-
-  /** After a success. */
-  renew(): void {
-    this.#failures = 0;
-  }
-
-  /** How long to wait before the next attempt. null if the time is over before it. */
-  waitSeconds(asked: number | null): number | null {
-    const now = performance.now() / 1000;
-    if (this.#failures === 0) this.#end = now + this.#seconds;
-    const longest = Math.min(FIRST_WAIT * 2 ** this.#failures, MAX_WAIT);
-    this.#failures += 1;
-    const seconds = asked ?? longest * (0.5 + Math.random() / 2);
-    return now + seconds < this.#end ? seconds : null;
-  }
 }
 
 export class Requests {
@@ -99,16 +69,9 @@ export class Requests {
       try {
         return await work();
       } catch (error) {
-        await this.pause(patience, error, signal);
+        await pause(patience, error, signal);
       }
     }
-  }
-
-  async pause(patience: Patience, error: unknown, signal?: AbortSignal): Promise<void> {
-    if (!passes(error)) throw error;
-    const seconds = patience.waitSeconds(error instanceof Refusal ? error.retryAfter : null);
-    if (seconds === null) throw error;
-    await sleep(seconds, signal);
   }
 
   noCallsheet(): UnknownResponse {
@@ -121,46 +84,10 @@ export class Requests {
   }
 }
 
-/** Throws Unreachable with the sentence, unless the caller has ended the request. */
-export async function arrived<Value>(
-  promised: Promise<Value>,
-  signal: AbortSignal | undefined,
-  sentence: string,
-): Promise<Value> {
-  try {
-    return await promised;
-  } catch (error) {
-    if (signal?.aborted) throw signal.reason;
-    throw new Unreachable(sentence, { cause: error });
-  }
-}
-
 /** The error of a response. It has the class of its code. */
 export async function refusalOf(response: Response): Promise<Refusal> {
   const { problem, retryAfter } = await readProblem(response);
   const title = `${response.url === "" ? "The server" : new URL(response.url).host} returned the status ${response.status}.`;
   const found = problem ?? { type: "about:blank", title, status: response.status, code: "unknown" };
   return new (CLASSES[found.code] ?? Refusal)(found, retryAfter, response.headers.get("x-request-id"));
-}
-
-/** Whether the same request may have success later. */
-export function passes(error: unknown): error is CallsheetError {
-  if (error instanceof Unreachable) return true;
-  if (!(error instanceof Refusal)) return false;
-  return PASSING.has(error.status) && (error.status !== ASKS_TO_WAIT || error.retryAfter !== null);
-}
-
-export function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    }, seconds * 1000);
-    if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
-  });
 }

@@ -1,7 +1,8 @@
 // The stream of a job: everything that it reports until it has ended, also over lost connections.
 import type { JobEvent, JobPreview, JobProgress, JobStatus, StreamReset } from "./models.ts";
+import { arrived, Patience, passes, pause } from "./patience.ts";
 import { Refusal, Unreachable } from "./problems.ts";
-import { arrived, Patience, passes, type Requests } from "./requests.ts";
+import type { Requests } from "./requests.ts";
 import { connection, type ServerEvent } from "./sse.ts";
 
 export type StreamItem =
@@ -61,7 +62,7 @@ export async function* streamOf(
     } catch (error) {
       if (passes(error) && !(error instanceof Closed))
         onLost?.(error instanceof Refusal ? `it returned the status ${error.status}` : error.message);
-      await requests.pause(patience, error, signal);
+      await pause(patience, error, signal);
     } finally {
       await events.return();
     }

@@ -1,10 +1,9 @@
 // Files on their way: uploads to signed URLs, and downloads.
-import type { CreatedUpload, JobOutput, StoredFile, UploadRequest } from "./models.ts";
+import type { CreatedUpload, JobOutput, StoredFile } from "./models.ts";
+import { arrived, Patience } from "./patience.ts";
 import { Refusal, UnusableFile } from "./problems.ts";
-import { arrived, type Fetch, Patience, type Requests, refusalOf } from "./requests.ts";
-
-/** Called with the bytes so far and the size of the whole. */
-export type Counted = (done: number, total: number) => void;
+import { type Fetch, type Requests, refusalOf } from "./requests.ts";
+import { type Counted, digestOf, put, shortName } from "./sending.ts";
 
 export interface UploadOptions {
   /** The name of a Blob that has none. Its extension says the type, if the Blob does not. */
@@ -48,14 +47,9 @@ const TYPES: Record<string, string> = {
   ogg: "audio/ogg",
   opus: "audio/ogg",
 };
-const MAX_NAME_LENGTH = 200;
-const MAX_EXTENSION_LENGTH = 12;
 // WebCrypto takes a checksum of bytes that are in memory. A larger file has none.
 const MAX_HASHED_BYTES = 64 * 2 ** 20;
 const FORBIDDEN = 403;
-// Browsers set these headers themselves and refuse them from a page.
-const SET_BY_BROWSERS = new Set(["content-length", "host"]);
-const INTERRUPTED = "The upload was interrupted.";
 
 /** Uploads and confirms a file. */
 export async function upload(requests: Requests, source: Blob, options: UploadOptions = {}): Promise<StoredFile> {
@@ -77,78 +71,9 @@ export async function upload(requests: Requests, source: Blob, options: UploadOp
   // Only a request with a resume key gets parts.
   if (to === null) throw requests.noCallsheet();
   await requests.insist(patience, signal, () =>
-    put(to, source, options.onProgress ?? (() => {}), signal, requests.fetch),
+    put(to, source, options.onProgress ?? (() => {}), refusalOf, signal, requests.fetch),
   );
   return requests.ask("POST", `/api/videos/uploads/${created.file.id}/confirm`, undefined, again);
-}
-
-/** Sends the bytes to the signed URL. In a page, only XMLHttpRequest reports how many bytes it has sent. */
-export async function put(
-  to: UploadRequest,
-  source: Blob,
-  onSent: Counted,
-  signal: AbortSignal | undefined,
-  fetcher: Fetch = fetch,
-): Promise<void> {
-  const response = await arrived(
-    "XMLHttpRequest" in globalThis
-      ? sendAsPage(to, source, onSent, signal)
-      : sendCounted(to, source, onSent, fetcher, signal),
-    signal,
-    INTERRUPTED,
-  );
-  if (!response.ok) throw await refusalOf(response);
-  onSent(source.size, source.size);
-}
-
-function sendAsPage(
-  to: UploadRequest,
-  source: Blob,
-  onSent: Counted,
-  signal: AbortSignal | undefined,
-): Promise<Response> {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    const abort = () => request.abort();
-    request.open(to.method, to.url);
-    for (const [name, value] of Object.entries(to.headers)) {
-      if (!SET_BY_BROWSERS.has(name.toLowerCase())) request.setRequestHeader(name, value);
-    }
-    request.upload.onprogress = (event) => onSent(event.loaded, event.total || source.size);
-    request.onload = () => resolve(new Response(request.responseText || null, { status: request.status }));
-    request.onerror = () => reject(new Error(INTERRUPTED));
-    request.onabort = () => reject(signal?.reason);
-    request.onloadend = () => signal?.removeEventListener("abort", abort);
-    signal?.addEventListener("abort", abort);
-    if (signal?.aborted) return request.abort();
-    request.send(source);
-  });
-}
-
-/** The request has a length, because signed URLs of S3 accept no chunked body. */
-function sendCounted(
-  to: UploadRequest,
-  source: Blob,
-  onSent: Counted,
-  fetcher: Fetch,
-  signal: AbortSignal | undefined,
-): Promise<Response> {
-  let sent = 0;
-  const counter = new TransformStream<Uint8Array, Uint8Array>({
-    transform(piece, controller) {
-      sent += piece.length;
-      onSent(sent, source.size);
-      controller.enqueue(piece);
-    },
-  });
-  const request = {
-    method: to.method,
-    headers: { ...to.headers, "Content-Length": String(source.size) },
-    body: source.stream().pipeThrough(counter),
-    signal: signal ?? null,
-    duplex: "half",
-  };
-  return fetcher(to.url, request as RequestInit);
 }
 
 /** Downloads a file of a job. */
@@ -202,22 +127,6 @@ async function fetchInto(
 export function check(output: JobOutput, digest: string | null): void {
   if (output.sha256 && digest !== null && digest !== output.sha256)
     throw new UnusableFile(`The download of ${output.name} has a wrong checksum. Try again.`);
-}
-
-/** The SHA-256 of the bytes. null on pages without HTTPS, which have no WebCrypto. */
-export async function digestOf(bytes: ArrayBuffer): Promise<string | null> {
-  if (crypto.subtle === undefined) return null;
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/** A valid file name. A name that is too long is cut before its extension. */
-export function shortName(name: string): string {
-  const clean = name.replace(/[\u0000-\u001f\u007f]+/g, " ").trim() || "file";
-  if (clean.length <= MAX_NAME_LENGTH) return clean;
-  const dot = clean.lastIndexOf(".");
-  const extension = dot > 0 && clean.length - dot <= MAX_EXTENSION_LENGTH ? clean.slice(dot) : "";
-  return clean.slice(0, MAX_NAME_LENGTH - extension.length) + extension;
 }
 
 /** The media type of a file, by what its Blob says or by its extension. */

@@ -2,7 +2,8 @@
 import { InvalidRequest } from "./codes.ts";
 import type { Effect, EffectProperty, StoredFile, Video } from "./models.ts";
 import type { Requests } from "./requests.ts";
-import { type Counted, upload } from "./transfers.ts";
+import type { Counted } from "./sending.ts";
+import { upload } from "./transfers.ts";
 
 /** A value of a property. A Blob is uploaded. */
 export type Value = boolean | number | string | null | Blob | StoredFile | Video;
