@@ -1,18 +1,22 @@
-"""Large uploads with the Python client: in parts, several at a time, continued where they were interrupted."""
+"""Large uploads with the clients: in parts, several at a time, continued where they were interrupted."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from callsheet.client import AsyncCallsheet, Callsheet
+from callsheet.settings import S3Settings
 from tests.api.conftest import Started
 from tests.support.http.media_api import CLIP, MediaApi
+from tests.support.programs.node import CLIENT, run_node
 
 PART = 5 << 20
 LARGE = CLIP.ljust(PART, b"\x01") + CLIP.ljust(PART, b"\x02") + b"the last part"
@@ -55,3 +59,19 @@ async def test_an_upload_continues_with_the_parts_that_are_missing(started: Star
             from_memory = await call(callsheet.upload, content, "clip.mp4")
             assert from_memory.sha256 == file.sha256
             await call(callsheet.close)
+
+
+@pytest.mark.parametrize("backend", ["local", pytest.param("s3", marks=pytest.mark.thorough)])
+async def test_the_tests_of_large_uploads_with_the_typescript_client_pass(
+    started: Started, request: pytest.FixtureRequest, backend: str
+) -> None:
+    """They are in clients/typescript/tests."""
+    s3 = {} if backend == "local" else {"s3": S3Settings.model_validate(request.getfixturevalue("s3_server").settings)}
+    async with (
+        started(storage={**IN_PARTS, "backend": backend, **s3}) as (plane, _),
+        MediaApi.opened(plane) as media_api,
+    ):
+        given = {"url": plane.settings.public_url, "key": media_api.person.key}
+        given["video"] = base64.b64encode(CLIP).decode()
+        tests = CLIENT / "tests" / "large.test.ts"
+        await run_node("--test", "--test-reporter", "spec", tests, CALLSHEET_TESTS=json.dumps(given))

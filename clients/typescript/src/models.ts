@@ -13,10 +13,13 @@ export type JobProgress = Schemas["JobProgress"];
 export type JobStatus = Schemas["JobStatus"];
 export type PageOfEffects = Schemas["Page_Effect_"];
 export type PageOfJobs = Schemas["Page_Job_"];
+export type PartToSign = Schemas["PartToSign"];
 export type Problem = Schemas["Problem"];
 export type Quote = Schemas["Quote"];
+export type SignedParts = Schemas["SignedParts"];
 /** `File` is a type of browsers and of Node. */
 export type StoredFile = Schemas["File"];
+export type UploadParts = Schemas["UploadParts"];
 export type UploadRequest = Schemas["UploadRequest"];
 export type Video = Schemas["Video"];
 export type Wallet = Schemas["Wallet"];

@@ -1,4 +1,4 @@
-// What passes, and for how long it is tried again.
+// Errors that pass, and how long a request is tried again.
 import { type CallsheetError, Refusal, Unreachable } from "./problems.ts";
 
 // These statuses pass. A 429 is waited for only if the response says how long.
@@ -53,6 +53,15 @@ export async function arrived<Value>(
     if (signal?.aborted) throw signal.reason;
     throw new Unreachable(sentence, { cause: error });
   }
+}
+
+/** Waits for the connection of a browser that has lost it. null if there is one, and in Node. */
+export function backOnline(signal: AbortSignal): Promise<void> | null {
+  if (globalThis.navigator?.onLine !== false) return null;
+  return new Promise((resolve, reject) => {
+    globalThis.addEventListener("online", () => resolve(), { once: true, signal });
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 }
 
 /** Whether the same request may have success later. */

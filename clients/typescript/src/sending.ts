@@ -1,6 +1,7 @@
 // Bytes on their way to a signed URL. It is the same in the client and in the web application.
 import type { UploadRequest } from "./models.ts";
 import { arrived } from "./patience.ts";
+import { Unreachable, UnusableFile } from "./problems.ts";
 import type { Fetch } from "./requests.ts";
 
 /** Called with the bytes so far and the size of the whole. */
@@ -10,6 +11,7 @@ const MAX_NAME_LENGTH = 200;
 const MAX_EXTENSION_LENGTH = 12;
 // Browsers set these headers themselves and refuse them from a page.
 const SET_BY_BROWSERS = new Set(["content-length", "host"]);
+const BROKEN = 500;
 const INTERRUPTED = "The upload was interrupted.";
 
 /** Sends the bytes to the signed URL. In a page, only XMLHttpRequest reports how many bytes it has sent. */
@@ -28,6 +30,8 @@ export async function put(
     signal,
     INTERRUPTED,
   );
+  // Object stores return it for what passes.
+  if (response.status === BROKEN) throw new Unreachable("The storage returned the status 500.");
   if (!response.ok) throw await refusalOf(response);
   onSent(source.size, source.size);
 }
@@ -80,6 +84,15 @@ function sendCounted(
     duplex: "half",
   };
   return fetcher(to.url, request as RequestInit);
+}
+
+/** The SHA-256 of a file that fits into memory. null on pages without HTTPS. */
+export async function checksumOf(file: Blob): Promise<string | null> {
+  try {
+    return await digestOf(await file.arrayBuffer());
+  } catch (error) {
+    throw new UnusableFile("The file cannot be read. It was perhaps changed or moved.", { cause: error });
+  }
 }
 
 /** The SHA-256 of the bytes. null on pages without HTTPS, which have no WebCrypto. */

@@ -1,9 +1,10 @@
 // Files on their way: uploads to signed URLs, and downloads.
-import type { CreatedUpload, JobOutput, StoredFile } from "./models.ts";
+import type { CreatedUpload, JobOutput, PartToSign, SignedParts, StoredFile, UploadRequest } from "./models.ts";
+import { OtherFile, resumeKeyOf, sendParts } from "./parts.ts";
 import { arrived, Patience } from "./patience.ts";
 import { Refusal, UnusableFile } from "./problems.ts";
 import { type Fetch, type Requests, refusalOf } from "./requests.ts";
-import { type Counted, digestOf, put, shortName } from "./sending.ts";
+import { type Counted, checksumOf, put, shortName } from "./sending.ts";
 
 export interface UploadOptions {
   /** The name of a Blob that has none. Its extension says the type, if the Blob does not. */
@@ -50,30 +51,64 @@ const TYPES: Record<string, string> = {
 // WebCrypto takes a checksum of bytes that are in memory. A larger file has none.
 const MAX_HASHED_BYTES = 64 * 2 ** 20;
 const FORBIDDEN = 403;
+// A slow disk.
+const JOINED_PER_SECOND = 10 * 2 ** 20;
 
-/** Uploads and confirms a file. */
+/**
+ * Uploads and confirms a file. A large file is sent in parts; the next upload of the same file, also by another program
+ * or after a reload, continues the upload.
+ */
 export async function upload(requests: Requests, source: Blob, options: UploadOptions = {}): Promise<StoredFile> {
-  const { signal } = options;
+  const { signal, onProgress = () => {} } = options;
   const name = options.name ?? (source instanceof File ? source.name : "");
   const mimeType = mediaType(source.type, name);
   if (source.size === 0) throw new UnusableFile(`${name || "The file"} is empty.`);
+  const sha256 = source.size <= MAX_HASHED_BYTES ? await checksumOf(source) : null;
   const body = {
     name: shortName(name || `file.${extensionOf(mimeType)}`),
     mime_type: mimeType,
     size: source.size,
-    sha256: source.size <= MAX_HASHED_BYTES ? await digestOf(await source.arrayBuffer()) : null,
+    sha256,
+    resume_key: sha256 ?? (await resumeKeyOf(source)),
   };
   // An upload that is created twice costs nothing and ends by itself.
   const again = { repeat: true, signal };
   const created = await requests.ask<CreatedUpload>("POST", "/api/videos/uploads", body, again);
-  const patience = new Patience(requests.retrySeconds);
-  const to = created.upload;
-  // Only a request with a resume key gets parts.
-  if (to === null) throw requests.noCallsheet();
-  await requests.insist(patience, signal, () =>
-    put(to, source, options.onProgress ?? (() => {}), refusalOf, signal, requests.fetch),
+  const { id } = created.file;
+  try {
+    await send(requests, created, source, onProgress, signal);
+  } catch (error) {
+    if (!(error instanceof OtherFile)) throw error;
+    // The name and size are those of the unfinished upload, and the bytes are not.
+    await requests.ask("DELETE", `/api/files/${id}`, undefined, { signal });
+    return upload(requests, source, options);
+  }
+  // Parts are joined first.
+  const patience = new Patience(requests.retrySeconds + source.size / JOINED_PER_SECOND);
+  return requests.insist(patience, signal, () =>
+    requests.ask<StoredFile>("POST", `/api/videos/uploads/${id}/confirm`, undefined, { signal }),
   );
-  return requests.ask("POST", `/api/videos/uploads/${created.file.id}/confirm`, undefined, again);
+}
+
+async function send(
+  requests: Requests,
+  created: CreatedUpload,
+  source: Blob,
+  onProgress: Counted,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { upload: to, parts } = created;
+  const { retrySeconds } = requests;
+  const sent = (address: UploadRequest, bytes: Blob, onSent: Counted, until: AbortSignal | undefined) =>
+    put(address, bytes, onSent, refusalOf, until, requests.fetch);
+  if (to) return requests.insist(new Patience(retrySeconds), signal, () => sent(to, source, onProgress, signal));
+  if (!parts) throw requests.noCallsheet();
+  const sign = async (part: PartToSign, until: AbortSignal) => {
+    const path = `/api/videos/uploads/${created.file.id}/parts`;
+    const signed = await requests.ask<SignedParts>("POST", path, { parts: [part] }, { signal: until });
+    return signed.parts[0]?.upload ?? Promise.reject(requests.noCallsheet());
+  };
+  await sendParts(parts, source, { sign, put: sent, onProgress, retrySeconds }, signal);
 }
 
 /** Downloads a file of a job. */

@@ -1,5 +1,5 @@
 // Refusals of the API arrive as problem+json (RFC 9457): a title, what to do, and the field that is wrong.
-import { Refusal, readProblem as read } from "@client/problems";
+import { Refusal, readProblem as read, Unreachable } from "@client/problems";
 import { problemTexts } from "@/texts/problems";
 import type { Problem } from "./types";
 
@@ -18,7 +18,7 @@ export class ApiError extends Refusal {
 }
 
 /** The request did not reach the control plane: the network is down, or the control plane restarts. */
-export class NetworkError extends Error {
+export class NetworkError extends Unreachable {
   constructor() {
     super(problemTexts.noConnection);
     this.name = "NetworkError";

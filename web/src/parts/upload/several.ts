@@ -1,10 +1,9 @@
 // Several files of one field: each uploads as soon as it was chosen, a few at a time.
 import { useCallback, useEffect, useRef, useState } from "react";
-import { explain } from "@/api/problems";
-import { Upload, UploadBroken } from "@/api/uploads";
+import { Upload } from "@/api/uploads";
 import { severalFilesTexts } from "@/texts/batch";
-import { uploadTexts } from "@/texts/upload";
 import { type Acceptance, HEAD_BYTES, looksLikeText, refusal, typeOf, wrongFile } from "./acceptance";
+import { reasonOf } from "./reason";
 
 export interface SeveralFile {
   key: number;
@@ -126,8 +125,4 @@ export type SeveralFiles = ReturnType<typeof useSeveralFiles>;
 
 async function headOf(file: File): Promise<Uint8Array> {
   return new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof UploadBroken ? uploadTexts.failed : explain(error);
 }

@@ -1,8 +1,7 @@
 // State of one file field: the chosen file, its upload and the result.
 import { useCallback, useEffect, useRef, useState } from "react";
-import { explain, fieldReason } from "@/api/problems";
-import { Upload, UploadBroken } from "@/api/uploads";
-import { uploadTexts } from "@/texts/upload";
+import { fieldReason } from "@/api/problems";
+import { Upload } from "@/api/uploads";
 import {
   type Acceptance,
   HEAD_BYTES,
@@ -15,6 +14,7 @@ import {
 } from "./acceptance";
 import type { KeptFile } from "./kept-files";
 import { measure } from "./measure";
+import { reasonOf } from "./reason";
 import { Speed } from "./speed";
 
 /** An uploaded and checked file. It can be stored as text, for example in a draft. */
@@ -176,9 +176,4 @@ async function headOf(file: File): Promise<Uint8Array> {
     .arrayBuffer()
     .catch(() => null);
   return head === null ? Uint8Array.of(0) : new Uint8Array(head);
-}
-
-function reasonOf(error: unknown): string {
-  if (error instanceof UploadBroken) return error.status === null ? uploadTexts.failed : uploadTexts.failedStorage;
-  return explain(error);
 }

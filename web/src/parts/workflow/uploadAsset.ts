@@ -1,6 +1,7 @@
 // Files of the catalog: uploaded straight to storage, then checked by the server.
+import { shortName } from "@client/sending";
 import { api, data } from "@/api/client";
-import { put, type Sent, shortName } from "@/api/uploads";
+import { put, type Sent } from "@/api/uploads";
 import { typeOf } from "@/parts/upload/acceptance";
 import type { Asset } from "./queries";
 
