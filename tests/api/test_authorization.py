@@ -178,6 +178,7 @@ TABLE: dict[Access, str] = {
         GET /api/wallet
         GET /api/wallet/transactions
         GET /api/wallet/holds
+        GET /api/budgets
     """,
     OWNER: """
         DELETE /api/keys/{key_id}

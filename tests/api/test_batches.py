@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
+from callsheet.wire.identity import Role
 from tests.support.http.accounts import People, Person
 from tests.support.http.catalog_api import CatalogApi
 from tests.support.http.media_api import CLIP, MediaApi
@@ -241,3 +242,36 @@ async def test_the_archive_has_the_results_in_the_order_of_the_items(media: Medi
         ("0003 job.mp4", CLIP + b"third"),
         ("0003 job-2.mp4", CLIP + b"extra"),
     ]
+
+
+async def test_batches_are_listed_by_effect_status_and_reference_and_only_to_their_user(
+    catalog_api: CatalogApi, ann: Person
+) -> None:
+    noir, glow = [await catalog_api.effect(credits_cost=1) for _ in range(2)]
+    items = [{"input_file_id": await catalog_api.file(ann)}] * 2
+    wanted = [(noir, "one"), (glow, "two"), (noir, "three")]
+    made = [
+        (await submit(catalog_api, ann, effect, items=items, client_reference=reference)).json()["id"]
+        for effect, reference in wanted
+    ]
+    await catalog_api.call("POST", f"{BATCHES}/{made[0]}/cancel", person=ann)
+
+    async def listed(query: str, person: Person = ann) -> list[str]:
+        return [each["id"] for each in (await catalog_api.shown(person, f"{BATCHES}?{query}"))["items"]]
+
+    assert await listed("") == made[::-1]
+    assert await listed(f"effect={noir['slug']}") == [made[2], made[0]]
+    assert await listed(f"effect={noir['slug']}&effect={glow['id']}") == made[::-1]
+    assert await listed("effect=no-such-effect") == []
+    assert await listed("status=running") == [made[2], made[1]]
+    assert await listed(f"status=finished&effect={noir['id']}") == [made[0]]
+    assert await listed("client_reference=two") == [made[1]]
+    first = await catalog_api.shown(ann, f"{BATCHES}?limit=1&effect={noir['slug']}")
+    rest = await catalog_api.shown(ann, f"{BATCHES}?effect={noir['slug']}&cursor={first['next_cursor']}")
+    assert [each["id"] for each in (*first["items"], *rest["items"])] == [made[2], made[0]]
+    assert rest["items"][0]["counts"] == {"active": 0, "completed": 0, "failed": 0, "canceled": 2, "expired": 0}
+    neighbour = await catalog_api.people.user(ann.tenant, Role.TENANT_ADMIN)
+    for other in (neighbour, await catalog_api.person("pool_2")):
+        assert await listed("", other) == []
+    refused = await catalog_api.call("GET", f"{BATCHES}?status=done", person=ann)
+    assert_refused(refused, 422, "invalid_request", "query.status")

@@ -180,3 +180,39 @@ async def test_g10_a_wrong_question_about_spending_names_its_field(
 ) -> None:
     response = await catalog_api.call("GET", url_of(ann, f"spending?{query}"), person=boss)
     assert_refused(response, 422, "invalid_request", field)
+
+
+async def test_g6_users_see_the_budgets_that_limit_them_and_no_number_of_other_users(
+    catalog_api: CatalogApi, client: httpx.AsyncClient, ann: Person, boss: Person
+) -> None:
+    effect = await catalog_api.effect(credits_cost=5)
+    other = await catalog_api.people.user(ann.tenant, Role.USER)
+    keys = {
+        person: (await client.get("/api/keys", headers=person.headers)).json()["items"][0] for person in (ann, other)
+    }
+    wanted: dict[str, dict[str, Any]] = {
+        "all": {"limit": 6},
+        "ann": {"user_id": str(ann.user.id)},
+        "ann's key": {"key_id": keys[ann]["id"], "provider": "self_hosted"},
+        "other": {"user_id": str(other.user.id)},
+        "other's key": {"key_id": keys[other]["id"]},
+        "ann with another's key": {"user_id": str(ann.user.id), "key_id": keys[other]["id"]},
+    }
+    for name, fields in wanted.items():
+        await catalog_api.made(url_of(ann), {**DAY, "name": name, **fields}, person=boss)
+    assert (await submitted(catalog_api, ann, effect)).status_code == 201
+    shown = (await catalog_api.shown(ann, "/api/budgets"))["budgets"]
+    assert [each["name"] for each in shown] == ["ann's key", "ann", "all"]
+    key, own, shared = shown
+    assert (key["key_id"], key["provider"], key["taken"], key["left"]) == (keys[ann]["id"], "self_hosted", 5, 7)
+    assert key["key"].startswith(keys[ann]["name"])
+    assert (own["is_shared"], own["limit"], own["taken"], own["is_warned"]) == (False, 12, 5, False)
+    assert (shared["is_shared"], shared["is_warned"], shared["is_reached"]) == (True, True, False)
+    assert [shared[name] for name in ("limit", "taken", "left")] == [None, None, None]
+    assert shared["resets_at"] == own["resets_at"]
+    assert [each["name"] for each in (await catalog_api.shown(other, "/api/budgets"))["budgets"]] == [
+        "other's key",
+        "other",
+        "all",
+    ]
+    assert (await catalog_api.shown(await catalog_api.person("pool_2"), "/api/budgets"))["budgets"] == []

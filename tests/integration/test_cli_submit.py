@@ -178,7 +178,8 @@ def test_several_files_are_one_batch_whose_results_are_in_one_directory(callshee
     assert "2 items: 2 completed." in done.err
     with Image.open(tmp_path / "glowing" / "0002-two.png") as image:
         image.verify()
-    [batch, *_] = json.loads(callsheet.succeed("batches", "list", "--json").out)
+    [batch, *_] = json.loads(callsheet.succeed("batches", "list", "--json", "--status", "finished").out)
+    assert callsheet.succeed("batches", "list", "--json", "--effect", "no-such-effect").out.strip() == "[]"
     assert batch["counts"]["completed"] == 2
     assert "is finished. 2 items: 2 completed." in callsheet.succeed("batches", "show", batch["id"]).out
     archive = tmp_path / callsheet.succeed("batches", "download", batch["id"]).out.strip()

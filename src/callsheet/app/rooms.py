@@ -307,7 +307,12 @@ class Rooms:
         from callsheet.batches.room import open_batches
 
         return open_batches(
-            self.databases, self.effects.effect_jobs, self.jobs, self.library.downloads, self.settings.jobs
+            self.databases,
+            self.catalog.effects,
+            self.effects.effect_jobs,
+            self.jobs,
+            self.library.downloads,
+            self.settings.jobs,
         )
 
     @cached_property

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.batches.items import VALUES, Item, items_of
+from callsheet.catalog.effects import Effects
 from callsheet.catalog.offers import EffectRecipe
 from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.identity.access.principal import Owner, Principal
@@ -84,12 +85,14 @@ class Batches:
     def __init__(
         self,
         databases: Databases,
+        effects: Effects,
         effect_jobs: EffectJobs,
         jobs: JobsRoom,
         downloads: LibraryDownloads,
         settings: JobSettings,
     ):
         self._databases = databases
+        self._effects = effects
         self._effect_jobs = effect_jobs
         self._quotas = jobs.submission.quotas
         self._submission = jobs.batch_submission
@@ -160,6 +163,7 @@ class Batches:
 
     async def page(self, principal: Principal, wanted: BatchFilter, before: UUID | None, limit: int) -> Page[Batch]:
         """The user's batches, newest first."""
+        effect_ids = await self._effects.ids_of(wanted.effect) if wanted.effect else None
         pool = await self._databases.pool(principal.pool)
         async with pool.ordinary() as connection:
             rows = await SQL["list_batches"].rows(
@@ -167,6 +171,8 @@ class Batches:
                 BatchRow,
                 **_owner(principal),
                 before=before,
+                is_finished=None if wanted.status is None else wanted.status == "finished",
+                effect_ids=effect_ids,
                 client_reference=wanted.client_reference,
                 metadata=metadata_of(wanted.metadata),
                 limit=limit + 1,

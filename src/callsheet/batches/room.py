@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from callsheet.batches.batches import Batches
 from callsheet.batches.routes import batch_router
+from callsheet.catalog.effects import Effects
 from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.identity.access.authentication import Authentication
 from callsheet.jobs.room import JobsRoom
@@ -22,9 +23,14 @@ class BatchesRoom(Room):
 
 
 def open_batches(
-    databases: Databases, effect_jobs: EffectJobs, jobs: JobsRoom, downloads: LibraryDownloads, settings: JobSettings
+    databases: Databases,
+    effects: Effects,
+    effect_jobs: EffectJobs,
+    jobs: JobsRoom,
+    downloads: LibraryDownloads,
+    settings: JobSettings,
 ) -> BatchesRoom:
-    return BatchesRoom(Batches(databases, effect_jobs, jobs, downloads, settings))
+    return BatchesRoom(Batches(databases, effects, effect_jobs, jobs, downloads, settings))
 
 
 def batch_routers(room: BatchesRoom, authentication: Authentication) -> list[Router]:

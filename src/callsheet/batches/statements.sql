@@ -31,6 +31,8 @@ WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
 SELECT {batch_columns} FROM batches
 WHERE user_id = :user_id AND tenant_id = :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:is_finished::boolean IS NULL OR :is_finished = (finished_at IS NOT NULL))
+  AND (:effect_ids::uuid[] IS NULL OR effect_id = ANY (:effect_ids))
   AND (:client_reference::text IS NULL OR client_reference = :client_reference)
   AND (:metadata::jsonb IS NULL OR metadata @> :metadata)
 ORDER BY id DESC LIMIT :limit

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from callsheet.identity.access.principal import Owner
 from callsheet.identity.accounts.tenant_pools import TenantRouting
 from callsheet.identity.audit_log import AuditLog
 from callsheet.plumbing.database.database import Database
@@ -17,7 +18,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound, QuotaExceeded
-from callsheet.wire.money.budgets import Budget, BudgetPeriod, ChangeBudget, CreateBudget, PastPeriod
+from callsheet.wire.money.budgets import Budget, BudgetPeriod, ChangeBudget, CreateBudget, OwnBudget, PastPeriod
 from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.budgets")
@@ -134,6 +135,20 @@ class Budgets:
             raise NotFound(NO_BUDGET)
         await self._audit.add(actor, "budget.delete", "budget", budget_id, tenant_id, name=name)
 
+    async def of_user(self, owner: Owner) -> list[OwnBudget]:
+        """The budgets that count jobs of a user. What other users took is for administrators only."""
+        pool = await self._databases.pool(owner.pool)
+        mine = {"tenant_id": owner.tenant_id, "user_id": owner.user_id}
+        async with pool.ordinary() as connection:
+            rows = await SQL["list_budgets_of_user"].rows(connection, BudgetRow, **mine, limit=MAX_BUDGETS)
+        wanted = [row.key_id for row in rows if row.key_id is not None]
+        keys: Mapping[UUID, str] = {}
+        if wanted:
+            async with self._databases.central.ordinary() as connection:
+                found = await NAMES_SQL["keys_of_user"].rows(connection, NameRow, **mine, ids=wanted)
+            keys = {row.id: row.name for row in found}
+        return [_own_view(row, keys) for row in rows if row.key_id is None or row.key_id in keys]
+
     async def names(self, tenant_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, str]:
         """What people call these users, keys and effects. What was deleted is left out."""
         if not ids:
@@ -183,6 +198,26 @@ def _view(row: BudgetRow, names: Mapping[UUID, str]) -> Budget:
         warned_at=row.warned_at,
         reached_at=row.reached_at,
         created_at=row.created_at,
+    )
+
+
+def _own_view(row: BudgetRow, keys: Mapping[UUID, str]) -> OwnBudget:
+    is_shared = row.user_id is None and row.key_id is None
+    return OwnBudget(
+        id=row.id,
+        name=row.name,
+        key_id=row.key_id,
+        key=None if row.key_id is None else keys[row.key_id],
+        provider=row.provider,
+        is_shared=is_shared,
+        period=BudgetPeriod(row.period),
+        time_zone=row.time_zone,
+        limit=None if is_shared else row.token_limit,
+        taken=None if is_shared else row.taken,
+        left=None if is_shared else max(0, row.token_limit - row.taken),
+        resets_at=row.resets_at,
+        is_warned=row.warned_at is not None,
+        is_reached=row.reached_at is not None,
     )
 
 

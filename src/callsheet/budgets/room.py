@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.budgets.budgets import Budgets
-from callsheet.budgets.routes import budget_router, spending_router
+from callsheet.budgets.routes import budget_router, own_budget_router, spending_router
 from callsheet.budgets.spending import SpendingReport
 from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.room import IdentityRoom
@@ -26,4 +26,8 @@ def open_budgets(databases: Databases, identity: IdentityRoom) -> BudgetsRoom:
 
 
 def budget_routers(room: BudgetsRoom, authentication: Authentication) -> list[Router]:
-    return [budget_router(room.budgets, authentication), spending_router(room.spending, authentication)]
+    return [
+        own_budget_router(room.budgets, authentication),
+        budget_router(room.budgets, authentication),
+        spending_router(room.spending, authentication),
+    ]

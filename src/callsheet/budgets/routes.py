@@ -1,4 +1,4 @@
-"""`/api/admin/tenants/{tenant_id}/budgets` and `…/spending`."""
+"""`/api/budgets` of users, `/api/admin/tenants/{tenant_id}/budgets` and `…/spending` of administrators."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from callsheet.wire.money.budgets import (
     BudgetPeriod,
     ChangeBudget,
     CreateBudget,
+    OwnBudgets,
     PastPeriods,
     SpendingBy,
     TenantSpending,
@@ -36,6 +37,19 @@ TIME_ZONE = Query(
 CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 SINCE = Query(None, description=f"Only jobs that were submitted at this time or later, {MAX_DAYS} days at most.")
 UNTIL = Query(None, description="Only jobs that were submitted before this time. Default: now.")
+
+
+def own_budget_router(budgets: Budgets, authentication: Authentication) -> Router:
+    router = Router(prefix="/api/budgets", tags=["budgets"])
+
+    @router.get("")
+    async def list_own_budgets(principal: Principal = Depends(authentication.user)) -> OwnBudgets:
+        """The budgets that limit your jobs: yours, those of your API keys, and those of your whole tenant. A budget
+        that counts jobs of other users, too, has no numbers here.
+        """
+        return OwnBudgets(budgets=await budgets.of_user(principal))
+
+    return router
 
 
 def budget_router(budgets: Budgets, authentication: Authentication) -> Router:

@@ -2,13 +2,18 @@
 -- owns: budgets, budget_periods
 
 -- part: budget_with_period
--- A budget and its current period.
+-- A budget and its current period. LIMIT makes PostgreSQL look up one period per budget: without it, it reads the
+-- periods of all days of the tenant (measured: 5,700 instead of 1,000 blocks for 200 budgets with 25 days).
 SELECT b.id, b.name, b.user_id, b.key_id, b.provider, b.period, b.time_zone, b.token_limit,
     coalesce(p.taken, 0) AS taken, day_begins(day.first_day, b.time_zone) AS starts_at,
     budget_resets(b.period, b.time_zone, day.first_day) AS resets_at, p.warned_at, p.reached_at, b.created_at
 FROM budgets b
 CROSS JOIN LATERAL (SELECT budget_day(b.period, b.time_zone, clock_timestamp()) AS first_day) day
-LEFT JOIN budget_periods p ON p.tenant_id = b.tenant_id AND p.budget_id = b.id AND p.first_day = day.first_day
+LEFT JOIN LATERAL (
+    SELECT taken, warned_at, reached_at FROM budget_periods
+    WHERE tenant_id = b.tenant_id AND budget_id = b.id AND first_day = day.first_day
+    LIMIT 1
+) p ON true
 
 -- name: lock_budgets
 SELECT budgets_lock(:tenant_id)
@@ -30,6 +35,12 @@ RETURNING id
 -- name: list_budgets
 {budget_with_period}
 WHERE b.tenant_id = :tenant_id AND b.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+ORDER BY b.id DESC LIMIT :limit
+
+-- name: list_budgets_of_user
+-- Those of a key may be of a key of another user: the caller finds out in central.
+{budget_with_period}
+WHERE b.tenant_id = :tenant_id AND (b.user_id IS NULL OR b.user_id = :user_id)
 ORDER BY b.id DESC LIMIT :limit
 
 -- name: get_budget

@@ -32,6 +32,7 @@ from callsheet.wire.catalog import (
 )
 from callsheet.wire.forms import Provider, Slug, WorkflowSlug
 from callsheet.wire.jobs import JobRequest, JobWebhookUrl
+from callsheet.wire.library import MAX_VALUES
 from callsheet.wire.media import MediaPreviews
 
 MAX_FORMULA_LENGTH = 1000
@@ -314,6 +315,10 @@ class Batch(ResponseModel):
 class BatchFilter(BaseModel):
     model_config = ConfigDict(frozen=True)
 
+    status: Literal["running", "finished"] | None = Field(
+        None, description="Only batches of this status. Without it, all."
+    )
+    effect: list[Slug] = Field([], max_length=MAX_VALUES, description="Only batches of these effects: ids or slugs.")
     client_reference: Line | None = Field(
         None, description="Only batches that were submitted with this reference.", examples=["order-1001"]
     )

@@ -26,13 +26,17 @@ BATCH = typer.Argument(metavar="BATCH", help="Id of the batch.")
 @batches.command("list")
 def list_batches(
     limit: int = typer.Option(20, min=1, max=10_000, help="How many batches to list, newest first."),
+    status: str | None = typer.Option(None, help="Only batches of this status: `running` or `finished`."),
+    effect: str | None = typer.Option(None, help="Only batches of this effect: its id or slug."),
+    reference: str | None = typer.Option(None, help="Only batches with this client reference."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
     """List batches, newest first."""
     from callsheet.wire.effects import Batch
 
-    found = _with_operations(url, lambda client: client.first_of(Batch, "/api/batches", limit))
+    filters = {"status": status, "effect": effect, "client_reference": reference}
+    found = _with_operations(url, lambda client: client.first_of(Batch, "/api/batches", limit, **filters))
     if as_json:
         print_json(found)
         return

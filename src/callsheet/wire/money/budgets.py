@@ -71,6 +71,29 @@ class Budget(ResponseModel):
     created_at: datetime
 
 
+class OwnBudget(ResponseModel):
+    """A budget that counts jobs of the caller."""
+
+    id: UUID
+    name: str
+    key_id: UUID | None = Field(None, description="Only jobs that this API key of yours submits.")
+    key: str | None = Field(None, description="Name of the key.")
+    provider: str | None = Field(None, description="Only jobs that this provider executes.")
+    is_shared: bool = Field(description="It counts jobs of other users of the tenant, too. Its numbers are left out.")
+    period: BudgetPeriod
+    time_zone: str
+    limit: int | None = None
+    taken: int | None = Field(None, description="Tokens that your jobs of this period hold or have spent.")
+    left: int | None = Field(None, description="Tokens that your jobs can still take in this period.")
+    resets_at: datetime = Field(description="When the next period begins.")
+    is_warned: bool = Field(description="At least 80 % of the limit were taken in this period.")
+    is_reached: bool = Field(description="The whole limit was taken in this period, or a job was refused.")
+
+
+class OwnBudgets(ResponseModel):
+    budgets: list[OwnBudget] = Field(description="Newest first. A tenant has at most 200 budgets.")
+
+
 class PastPeriod(ResponseModel):
     """What was taken of a budget in one period."""
 
