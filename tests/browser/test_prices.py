@@ -53,9 +53,9 @@ async def test_a_formula_is_saved_by_an_operator_and_followed_by_a_buyer(
     await expect(page.get_by_text("Values: prompt.length, steps, quality")).to_be_visible()
     await formula.fill('quality["draft": 1]')
     await page.get_by_role("button", name="Save").press("Enter")
-    await expect(
-        page.get_by_text('There is no price for quality = "final". Add a case, or else.').first
-    ).to_be_visible()
+    await expect(page.get_by_text('There is no price for quality = "final". Add a case, or else.')).to_have_count(1)
+    bar = page.get_by_role("region", name="Unsaved changes")
+    await expect(bar).to_contain_text(app_text("catalog-effects.catalogEffects.notSaved"))
     await assert_accessible_at_top(page)
     await screenshots.take(page, "operate-effect-formula")
     await formula.fill(FORMULA)

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ApiError, fieldReason, readProblem } from "@/api/problems";
+import { ApiError, fieldReason, isShownBy, readProblem } from "@/api/problems";
 
 const problem = {
   type: "urn:callsheet:error:invalid_request",
@@ -24,4 +24,13 @@ test("a proxy's own page is an error too", async () => {
   const error = await readProblem(new Response("<h1>Bad gateway</h1>", { status: 502 }));
   expect([error.status, error.code]).toEqual([502, "unexpected"]);
   expect(error.message).not.toContain("<h1>");
+});
+
+test("a bar repeats no reason that a field shows", async () => {
+  const error = await readProblem(new Response(JSON.stringify(problem), { status: 422 }));
+  expect(isShownBy(error, ["name", "prompt"])).toBe(true);
+  expect(isShownBy(error, ["rompt"])).toBe(false);
+  const both = { ...problem, errors: [...problem.errors, { field: "limit", reason: "is too large" }] };
+  expect(isShownBy(await readProblem(new Response(JSON.stringify(both), { status: 422 })), ["prompt"])).toBe(false);
+  expect(isShownBy(new Error("other"), ["prompt"])).toBe(false);
 });

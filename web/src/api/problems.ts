@@ -37,6 +37,15 @@ export function fieldReason(error: unknown, field: string): string | null {
   return error instanceof ApiError ? error.fieldReason(field) : null;
 }
 
+/** Whether each reason of a refusal belongs to one of these fields, which show them. */
+export function isShownBy(error: unknown, fields: readonly string[]): boolean {
+  const problems = error instanceof ApiError ? (error.problem.errors ?? []) : [];
+  return (
+    problems.length > 0 &&
+    problems.every((each) => fields.some((field) => each.field === field || each.field.endsWith(`.${field}`)))
+  );
+}
+
 /** One sentence for a toast or a panel, for any thrown value. */
 export function explain(error: unknown): string {
   return error instanceof Error ? error.message : problemTexts.unexpectedError;

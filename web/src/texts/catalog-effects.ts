@@ -93,6 +93,7 @@ export const catalogEffectsTexts = {
   save: "Save",
   discard: "Discard",
   saved: (name: string) => `${name} is saved.`,
+  notSaved: "The effect is not saved. Correct the marked fields.",
   changedByOther: "This effect was changed by another operator. Load it again, then make your change.",
   reload: "Load it again",
 
