@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pydantic import SecretStr
 from callsheet.media.storage.s3 import S3Storage
 from callsheet.operate.installation import local_storage
 from callsheet.operate.installation.bucket_cors import browser_origins, cors_rule, refused_origins
+from callsheet.operate.installation.bucket_rights import parts_findings
 from callsheet.operate.installation.examination import examine
 from callsheet.plumbing.database.databases import Databases
 from callsheet.providers.replicate.config import ReplicateConfig
@@ -28,6 +30,7 @@ from tests.support.database.installation import changed
 from tests.support.http.fleet_api import bearer, join, registry
 from tests.support.jobs.core import Core, Member
 from tests.support.media.media_harness import open_media_harness
+from tests.support.media.seaweedfs import S3Server
 from tests.support.programs.commands import Callsheet
 
 CLOSED_URL = "http://127.0.0.1:1"
@@ -361,6 +364,67 @@ def test_clocks_that_differ_are_a_problem() -> None:
     assert clock_finding("database", -1.9).status == "ok"
     assert clock_finding("database", -2.1).status == "problem"
     assert "time service" in clock_finding("database", 3600).advice
+
+
+RIGHTS = ("s3:ListMultipartUploadParts", "s3:ListBucketMultipartUploads", "s3:AbortMultipartUpload")
+
+
+@pytest.mark.parametrize("lacking", [(), *((right,) for right in RIGHTS), RIGHTS], ids=["none", *RIGHTS, "all"])
+async def test_rights_that_uploads_in_parts_need_are_tried_and_printed(
+    settings: Settings, s3_server: S3Server, lacking: tuple[str, ...]
+) -> None:
+    name = f"rights-{secrets.token_hex(4)}"
+    s3_server.create_bucket(name)
+    if lacking:
+        s3_server.refuse(name, lacking)
+    s3 = S3Settings.model_validate({**s3_server.settings, "bucket": name})
+    chosen = changed(settings, storage={"backend": "s3", "s3": s3})
+    storage = S3Storage(s3, url_seconds=60)
+    found = await parts_findings(chosen, storage)
+    if not lacking:
+        assert found == []
+        assert (await storage.parts._call("read", "list_multipart_uploads")).get("Uploads", []) == []
+    else:
+        [finding] = found
+        assert finding.status == "problem"
+        assert f"lack {', '.join(lacking)}:" in finding.message
+        statements = json.loads(finding.advice.removeprefix("Add to their policy: "))
+        granted = {right: each["Resource"] for each in statements for right in each["Action"]}
+        assert granted == {right: f"arn:aws:s3:::{name}{'' if right == RIGHTS[1] else '/*'}" for right in lacking}
+    await storage.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(200, "accepts a part whose x-amz-checksum-sha256 is wrong"), (501, "NotImplemented")]
+)
+async def test_a_service_that_cannot_keep_parts_safe_is_a_problem(settings: Settings, status: int, reason: str) -> None:
+    class Handler(Quiet):
+        """A service that starts uploads in parts, and responds to each part with this status."""
+
+        def do_POST(self) -> None:
+            self._respond(200, "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self._respond(status, "")
+
+        def do_GET(self) -> None:
+            self._respond(501, "<Error><Code>NotImplemented</Code></Error>")
+
+        def _respond(self, status: int, text: str) -> None:
+            self.send_response(status)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+    with serving(Handler) as url:
+        keys = {"access_key_id": "a", "secret_access_key": "b", "region": "eu", "bucket": "bucket"}
+        storage = S3Storage(S3Settings.model_validate({**keys, "endpoint_url": url}), url_seconds=60)
+        [finding] = await parts_findings(settings, storage)
+        await storage.close()
+    assert finding.status == "problem"
+    assert reason in finding.message
+    assert f"CALLSHEET_STORAGE__PARTS_ABOVE_BYTES to {settings.storage.max_upload_bytes}." in finding.advice
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import secrets
 import signal
@@ -60,6 +61,13 @@ class S3Server:
     def allow_pages(self, name: str, rules: Sequence[Mapping[str, Any]]) -> None:
         """Sets CORS rules on a bucket, as `callsheet doctor` prints them: what `aws s3api put-bucket-cors` does."""
         self._put(f"{self.url}/{name}?cors=", cors_document(rules).encode())
+
+    def refuse(self, name: str, rights: Sequence[str]) -> None:
+        """Takes these rights of a bucket from all users: what `aws s3api put-bucket-policy` does."""
+        resources = [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"]
+        denied = {"Effect": "Deny", "Principal": "*", "Action": [*rights], "Resource": resources}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [denied]})
+        self._put(f"{self.url}/{name}?policy=", policy.encode())
 
     def _put(self, url: str, content: bytes = b"") -> None:
         request = AWSRequest("PUT", url)

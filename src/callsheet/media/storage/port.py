@@ -77,6 +77,11 @@ class PartStorage(Protocol):
         """Removes all parts of this object that were not joined."""
         ...
 
+    async def missing_rights(self) -> Sequence[str]:
+        """The rights that these calls need at the storage and do not have, by trying them. Raises Unavailable if the
+        storage accepts a part with a wrong checksum."""
+        ...
+
 
 class DeletionGuard(Protocol):
     async def require(self, storage: Storage) -> None:

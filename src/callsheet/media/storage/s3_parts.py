@@ -4,6 +4,7 @@ has no calls for them. A multipart upload that was completed takes no more parts
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -29,6 +30,13 @@ READ_SECONDS = 60
 # The parts were joined or removed, or one of them is not what the service has.
 _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder"})
 _REFUSED = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
+# Rights that no other call needs. Starting an upload and joining its parts needs s3:PutObject.
+_RIGHTS = {
+    "list_parts": "s3:ListMultipartUploadParts",
+    "list_multipart_uploads": "s3:ListBucketMultipartUploads",
+    "abort_multipart_upload": "s3:AbortMultipartUpload",
+}
+_FORBIDDEN = 403
 
 
 class S3Parts:
@@ -97,6 +105,35 @@ class S3Parts:
                     await self._call("write", "abort_multipart_upload", Key=key, UploadId=upload["UploadId"])
                 except NotFound:
                     continue
+
+    async def missing_rights(self) -> Sequence[str]:
+        """Starts an upload that never gets a part, so nothing is left that costs money if it cannot be aborted."""
+        key = f"callsheet-check/{secrets.token_hex(8)}"
+        upload = {"Key": key, "UploadId": await self.start(key, content_type="application/octet-stream")}
+        if await self._takes_wrong_checksum(upload):
+            raise Unavailable("The object store accepts a part whose x-amz-checksum-sha256 is wrong.")
+        calls = {"list_parts": upload, "list_multipart_uploads": {"Prefix": key}, "abort_multipart_upload": upload}
+        return [_RIGHTS[name] for name, given in calls.items() if not await self._may(name, given)]
+
+    async def _takes_wrong_checksum(self, upload: dict[str, str]) -> bool:
+        try:
+            checksum = as_base64("00" * 32)
+            await self._call("write", "upload_part", **upload, PartNumber=1, Body=b"part", ChecksumSHA256=checksum)
+        except Unavailable as error:
+            if not isinstance(error.__cause__, ClientError):
+                raise
+            return False
+        return True
+
+    async def _may(self, name: str, parameters: dict[str, str]) -> bool:
+        try:
+            await self._call("read", name, **parameters)
+        except Unavailable as error:
+            cause = error.__cause__
+            if not isinstance(cause, ClientError) or cause.response["ResponseMetadata"]["HTTPStatusCode"] != _FORBIDDEN:
+                raise
+            return False
+        return True
 
     async def _call(self, kind: CallKind, name: str, **parameters: Any) -> Any:
         if "Key" in parameters:

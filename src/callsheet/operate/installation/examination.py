@@ -17,6 +17,7 @@ from callsheet.media.storage.owner import refusal
 from callsheet.operate.alerts.current import engine_killers, low_worker_disks
 from callsheet.operate.alerts.rules import AlertFacts, alerts
 from callsheet.operate.installation.bucket_cors import browser_origins, cors_rule, refused_origins
+from callsheet.operate.installation.bucket_rights import parts_findings
 from callsheet.operate.installation.local_storage import local_storage_findings
 from callsheet.operate.installation.pool_contents import misplaced_sentence, misplaced_tenants
 from callsheet.operate.installation.replication import replica_finding, replica_state, replication_findings
@@ -260,6 +261,7 @@ async def _storage(settings: Settings, reach: ReachCentral) -> list[SettingsFind
         # The control plane itself serves local storage, and checks it.
         origins = () if is_local else browser_origins(settings)
         refused = await refused_origins(storage, origins)
+        lacking = await parts_findings(settings, storage)
     finally:
         await storage.close()
     findings = [
@@ -267,7 +269,7 @@ async def _storage(settings: Settings, reach: ReachCentral) -> list[SettingsFind
     ]
     if foreign is not None:
         findings.append(SettingsFinding("storage", "problem", foreign))
-    findings += unshared
+    findings += [*unshared, *lacking]
     if refused:
         message = f"The bucket has no CORS rule for {', '.join(refused)}: its pages cannot upload or read files."
         findings.append(SettingsFinding("storage", "warning", message, f"Set this CORS rule: {cors_rule(origins)}"))
