@@ -13,8 +13,8 @@ import asyncpg
 
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.http.webhook_sender import WebhookResponse
 from callsheet.toolbox.batching import Batcher
-from callsheet.toolbox.http.webhooks import WebhookResponse
 
 SQL = statements("callsheet.deliveries", "sending_statements.sql")
 # Requests to one endpoint at the same time.

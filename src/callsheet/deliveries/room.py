@@ -15,9 +15,9 @@ from callsheet.identity.links.mail import Mailer
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.notify import Listener
 from callsheet.plumbing.http.routing import Router
+from callsheet.plumbing.http.webhook_sender import WebhookSender
 from callsheet.plumbing.room import Room
 from callsheet.settings import Settings
-from callsheet.toolbox.http.webhooks import WebhookSender
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
 

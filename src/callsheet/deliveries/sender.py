@@ -20,9 +20,9 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.errors import DATABASE_AWAY
 from callsheet.plumbing.database.notify import Listener
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.http.webhook_sender import WebhookMessage, WebhookResponse, WebhookSender
 from callsheet.settings.deliveries import DeliverySettings
 from callsheet.toolbox.concurrently import all_of
-from callsheet.toolbox.http.webhooks import WebhookMessage, WebhookResponse, WebhookSender
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 

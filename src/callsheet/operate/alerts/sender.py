@@ -14,8 +14,8 @@ from callsheet.operate.alerts.keeper import WEBHOOK, recipients
 from callsheet.operate.alerts.messages import email, webhook_body
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.http.webhook_sender import WebhookMessage, WebhookSender
 from callsheet.settings import AlertSettings
-from callsheet.toolbox.http.webhooks import WebhookMessage, WebhookSender
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 
