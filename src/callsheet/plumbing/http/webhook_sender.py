@@ -6,21 +6,21 @@ verifies them with a library that it finds for its language.
 
 from __future__ import annotations
 
+import ssl
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from callsheet.toolbox.http.addresses import Network
-from callsheet.toolbox.http.client import GuardedClient, OutgoingError
-from callsheet.toolbox.http.connect import ThreadResolver
+from callsheet.toolbox.http.connect import OutgoingError, Resolver
 from callsheet.toolbox.webhook_signatures import key_of, signature_of
 
-# What is kept of a response, and the largest one that is received.
-MAX_RESPONSE_BYTES, MAX_RECEIVED_BYTES = 4096, 1_048_576
-# Connections to one URL. Each URL has a client of its own: a request looks at all connections of its client, and that
-# took most of the processor's time when a hundred endpoints shared one.
-CONNECTIONS, MAX_CLIENTS = 8, 500
+if TYPE_CHECKING:
+    from callsheet.plumbing.http.guarded_posts import GuardedPosts
+
+# What is kept of a response; nothing after it is read.
+MAX_RESPONSE_BYTES = 4096
+HEADERS = {"user-agent": "callsheet", "content-type": "application/json", "accept-encoding": "identity"}
 
 
 class WebhookMessage(NamedTuple):
@@ -49,55 +49,32 @@ class WebhookResponse(NamedTuple):
 class WebhookSender:
     """Sends one message per call. It follows no redirect and connects only to networks that it may reach."""
 
-    def __init__(self, *, allow_networks: Iterable[Network], timeout_seconds: float):
+    def __init__(
+        self,
+        *,
+        allow_networks: Iterable[Network],
+        timeout_seconds: float,
+        resolver: Resolver | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ):
         self._allow_networks = tuple(allow_networks)
         self._timeout_seconds = timeout_seconds
-        self._resolver = ThreadResolver()
-        # By URL; the one that was used last is the last one.
-        self._clients: dict[str, GuardedClient] = {}
-        self._in_use: Counter[str] = Counter()
+        self._resolver = resolver
+        self._ssl_context = ssl_context
+        self._opened: GuardedPosts | None = None
 
     async def send(self, message: WebhookMessage) -> WebhookResponse:
-        client = self._client_of(message.url)
-        self._in_use[message.url] += 1
-        try:
-            return await self._send(client, message)
-        finally:
-            self._in_use[message.url] -= 1
-            await self._close_unused()
-
-    def _client_of(self, url: str) -> GuardedClient:
-        client = self._clients.pop(url, None) or GuardedClient(
-            allow_networks=self._allow_networks,
-            timeout_seconds=self._timeout_seconds,
-            max_bytes=MAX_RECEIVED_BYTES,
-            follow_redirects=False,
-            resolver=self._resolver,
-            max_connections=CONNECTIONS,
-            max_idle_connections=CONNECTIONS,
-        )
-        self._clients[url] = client
-        return client
-
-    async def _close_unused(self) -> None:
-        if len(self._clients) > MAX_CLIENTS:
-            oldest = next((url for url in self._clients if not self._in_use[url]), None)
-            if oldest is not None:
-                del self._in_use[oldest]
-                await self._clients.pop(oldest).aclose()
-
-    async def _send(self, client: GuardedClient, message: WebhookMessage) -> WebhookResponse:
-        timestamp = int(time.time())
-        headers = {"content-type": "application/json", "webhook-id": message.id, "webhook-timestamp": str(timestamp)}
+        timestamp = str(int(time.time()))
+        headers = {"webhook-id": message.id, "webhook-timestamp": timestamp}
         if message.secrets:
             headers["webhook-signature"] = " ".join(
-                signature_of(key_of(secret), message.id, str(timestamp), message.body) for secret in message.secrets
+                signature_of(key_of(secret), message.id, timestamp, message.body) for secret in message.secrets
             )
         started, status, error, received = time.monotonic(), None, None, bytearray()
         try:
-            async with client.stream("POST", message.url, headers=headers, content=message.body) as response:
+            async with self._posts().post(message.url, headers, message.body) as response:
                 status = response.status
-                async for piece in response:
+                async for piece in response.content.iter_any():
                     received += piece
                     if len(received) >= MAX_RESPONSE_BYTES:
                         break
@@ -109,10 +86,23 @@ class WebhookSender:
         text = bytes(received[:MAX_RESPONSE_BYTES]).decode("utf-8", "replace").replace("\0", "\ufffd")
         return WebhookResponse(status, text, error, round((time.monotonic() - started) * 1000))
 
+    def _posts(self) -> GuardedPosts:
+        if self._opened is None:
+            # The import takes 160 ms and 9 MB, which a control plane without webhooks saves.
+            from callsheet.plumbing.http.guarded_posts import GuardedPosts
+
+            self._opened = GuardedPosts(
+                headers=HEADERS,
+                allow_networks=self._allow_networks,
+                timeout_seconds=self._timeout_seconds,
+                resolver=self._resolver,
+                ssl_context=self._ssl_context,
+            )
+        return self._opened
+
     async def close(self) -> None:
-        for client in self._clients.values():
-            await client.aclose()
-        self._resolver.close()
+        if self._opened is not None:
+            await self._opened.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -22,6 +22,7 @@ import httpx
 from callsheet.toolbox.http.addresses import Network
 from callsheet.toolbox.http.certificates import certificates
 from callsheet.toolbox.http.connect import (
+    AddressGuard,
     AddressRefused,
     GuardedBackend,
     OutgoingError,
@@ -180,7 +181,7 @@ class GuardedClient:
             max_connections=max_connections,
             max_keepalive_connections=max_idle_connections,
             keepalive_expiry=5.0,
-            network_backend=GuardedBackend(resolver, allow_networks),
+            network_backend=GuardedBackend(AddressGuard(resolver, allow_networks)),
         )
 
     async def fetch(
@@ -258,7 +259,7 @@ class GuardedClient:
             raise RequestImpossible("A header has characters that headers cannot have.") from None
         kept = {name: value for name, value in given.items() if name not in _OWN_HEADERS}
         return _Request(
-            method.upper(), _checked_url(url), httpx.Headers({"user-agent": self._user_agent} | kept), content
+            method.upper(), checked_url(url), httpx.Headers({"user-agent": self._user_agent} | kept), content
         )
 
     async def _send(self, request: _Request, deadline: float) -> httpcore.Response:
@@ -287,7 +288,7 @@ class GuardedClient:
                 )
 
 
-def _checked_url(url: str | httpx.URL) -> httpx.URL:
+def checked_url(url: str | httpx.URL) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
         # httpx decodes international names late and raises idna's error, so they are checked here.
@@ -310,7 +311,7 @@ def _checked_url(url: str | httpx.URL) -> httpx.URL:
 def _redirected(request: _Request, status: int, location: str) -> _Request:
     """The request that follows a redirect, by the rules of browsers."""
     try:
-        url = _checked_url(request.url.join(location))
+        url = checked_url(request.url.join(location))
     except (httpx.InvalidURL, ValueError):
         raise RequestImpossible(f"{request.host} redirects to an invalid URL.") from None
     following = replace(request, url=url)

@@ -67,33 +67,14 @@ class ThreadResolver:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections for a pool. The pool keeps the host name, for reuse, SNI and certificates. Between the check
-    of an IP address and the connection, nothing is resolved again, so DNS cannot be rebound.
-    """
+class AddressGuard:
+    """Finds the IP addresses of a host, and refuses those that users must not reach."""
 
     def __init__(self, resolve: Resolver, allow_networks: Iterable[Network]) -> None:
         self._resolve = resolve
         self._allow_networks = tuple(allow_networks)
-        self._backend = httpcore.AnyIOBackend()
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        failure: Exception = httpcore.ConnectError("no IP address")
-        for address in (await self._checked_addresses(host, port))[:_MAX_ADDRESSES]:
-            try:
-                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
-
-    async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
+    async def addresses_of(self, host: str, port: int) -> Sequence[str]:
         try:
             addresses = await self._resolve(host, port)
         except socket.gaierror as error:
@@ -107,11 +88,40 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         if not addresses:
             raise RequestFailed(f"The host {host} could not be found.")
         # One bad IP address refuses all of them: the user must not influence which one a connection uses.
+        self.check(host, addresses)
+        return addresses[:_MAX_ADDRESSES]
+
+    def check(self, host: str, addresses: Iterable[str]) -> None:
         refused = [address for address in addresses if is_refused(address, self._allow_networks)]
         if refused:
             log.warning("outgoing.address_refused", host=host, addresses=refused)
             raise AddressRefused(f"The host {host} is in a private or reserved network, which is not allowed here.")
-        return addresses
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Opens connections for a pool. The pool keeps the host name, for reuse, SNI and certificates. Between the check
+    of an IP address and the connection, nothing is resolved again, so DNS cannot be rebound.
+    """
+
+    def __init__(self, guard: AddressGuard) -> None:
+        self._guard = guard
+        self._backend = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: Exception = httpcore.ConnectError("no IP address")
+        for address in await self._guard.addresses_of(host, port):
+            try:
+                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
 
     async def connect_unix_socket(
         self,
