@@ -19,12 +19,12 @@ from callsheet.jobs.change.retry import Retried
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.priorities import check_priority
-from callsheet.jobs.submit.request_fields import differing, fields_of, hash_of
 from callsheet.library.downloads import LibraryDownloads
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.pages import page_of
 from callsheet.plumbing.database.sql import Connection, copied, statements
+from callsheet.plumbing.http.request_fields import differing, fields_of, hash_of
 from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page, metadata_of

@@ -11,8 +11,8 @@ from uuid import UUID
 from callsheet.dispatch.facts import QueueEntry
 from callsheet.jobs.show.descriptions import MAX_TITLE_LENGTH, JobDescription
 from callsheet.jobs.submit.active_limits import CountedAs, counted_as
-from callsheet.jobs.submit.request_fields import fields_of, hash_of
 from callsheet.plumbing.database.sql import AsJson, copied, names_of
+from callsheet.plumbing.http.request_fields import fields_of, hash_of
 from callsheet.settings import JobSettings
 from callsheet.toolbox.logs import current_request_id
 from callsheet.wire.catalog import RefundOnCancel

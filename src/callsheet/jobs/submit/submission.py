@@ -24,12 +24,12 @@ from callsheet.jobs.show.reader import described
 from callsheet.jobs.show.views import job_view
 from callsheet.jobs.submit.active_limits import ActiveLimits, NextEnds
 from callsheet.jobs.submit.new_jobs import AcceptedJob, NewJob, SlotRefused, attempts_and_lease, entry_of_new_job
-from callsheet.jobs.submit.request_fields import differing, fields_of, hash_of, id_in
 from callsheet.media.free_space import RequireSpace
 from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection, names_of, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.http.request_fields import differing, fields_of, hash_of, id_in
 from callsheet.settings import JobSettings
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.ids import uuid7

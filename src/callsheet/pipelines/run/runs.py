@@ -10,7 +10,6 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Owner, Principal
 from callsheet.jobs.change.cancel import Cancellation
-from callsheet.jobs.submit.request_fields import differing, fields_of, hash_of
 from callsheet.media.usage import check_database
 from callsheet.pipelines.design.definitions import ROW_BYTES, Pipelines, no_such_pipeline, slug_of, steps_of
 from callsheet.pipelines.judge.branches import cancel_jobs
@@ -20,6 +19,7 @@ from callsheet.pipelines.run.step_jobs import RunInputs, StepJobs
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.http.request_fields import differing, fields_of, hash_of
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import (

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.submit.request_fields import MAX_FIELDS, differing, fields_of, id_in
+from callsheet.plumbing.http.request_fields import MAX_FIELDS, differing, fields_of, id_in
 
 FILE = "019a0000-0000-7000-8000-000000000001"
 REQUEST: dict[str, Any] = {
