@@ -199,6 +199,31 @@ async def test_an_operator_retries_all_failed_jobs_and_a_viewer_watches(
     assert (retried["actor"], retried["reason"]) == ("admin", "the engine is repaired")
 
 
+async def test_a_repeated_bulk_action_with_the_same_key_is_started_once(jobs_api: JobsApi) -> None:
+    body: dict[str, Any] = {"action": "cancel", "filter": {"workflow": [jobs_api.workflow]}, "reason": "no power"}
+    other = await jobs_api.people.user(role=Role.OPERATOR)
+
+    async def start(change: dict[str, Any], key: str = "stop-all", person: Person = jobs_api.admin) -> httpx.Response:
+        headers = person.headers | {"Idempotency-Key": key}
+        return await jobs_api.client.post("/api/admin/bulk-actions", json=body | change, headers=headers)
+
+    first = await start({})
+    assert (first.status_code, "idempotent-replayed" in first.headers) == (201, False)
+    again = await start({})
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (200, "true")
+    assert again.json()["id"] == first.json()["id"]
+    for change, fields in (
+        ({"reason": "rain"}, ["reason"]),
+        ({"filter": {}}, ["filter.workflow"]),
+        ({"action": "retry"}, ["action", "filter.status"]),
+    ):
+        refused = assert_refused(await start(change), 422, "idempotency_key_reused", *fields)
+        assert refused["bulk_action_id"] == first.json()["id"]
+    # Another key, or the same one of another operator, starts another action.
+    assert [(await start({}, "b")).status_code, (await start({}, person=other)).status_code] == [201, 201]
+    assert len((await get(jobs_api, "bulk-actions"))["items"]) == 3
+
+
 async def test_a_viewer_does_not_search_the_texts_of_users(jobs_api: JobsApi, ann: Person) -> None:
     job = await jobs_api.submit(ann)
     pool = await jobs_api.core.databases.pool("pool_1")

@@ -76,6 +76,32 @@ async def test_a_retry_of_several_jobs_reserves_each_once_until_the_tokens_run_o
     assert await balance(ann) == 10
 
 
+async def test_g5_a_repeated_retry_of_several_jobs_reserves_no_tokens_again(ann: MediaApi) -> None:
+    jobs = [await failed(ann), await failed(ann)]
+    other = await failed(ann)
+    headers = ann.person.headers | {"Idempotency-Key": "again-1"}
+
+    async def retry(*job_ids: str) -> list[tuple[str, str]]:
+        body = {"job_ids": list(job_ids)}
+        response = await ann.jobs_api.client.post("/api/library/retry", json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        return [(item["job_id"], item["outcome"]) for item in response.json()["items"]]
+
+    # The process ended after the first job: the repeated request retries only the second one.
+    await retry(jobs[0])
+    await ann.jobs_api.core.room.leases.fail(report(await ann.jobs_api.start()), Failure("broken", "It broke."))
+    before = await balance(ann)
+    await retry(*jobs)
+    assert await balance(ann) == before - 10
+    await ann.jobs_api.core.room.leases.fail(report(await ann.jobs_api.start()), Failure("broken", "It broke."))
+    # Both have failed again. A request with a new key is a new retry.
+    await retry(*jobs)
+    assert await balance(ann) == before
+    headers["Idempotency-Key"] = "again-2"
+    await retry(*jobs, other)
+    assert await balance(ann) == before - 30
+
+
 async def test_deleting_a_job_hides_it_and_deletes_its_files_and_search_words(ann: MediaApi) -> None:
     job_id = await made(ann, CLIP, CLIP + b"second")
     balance_before = await balance(ann)

@@ -6,10 +6,13 @@ import asyncio
 
 import pytest
 
+from callsheet.operate.all_jobs.bulk_actions import frozen
 from callsheet.plumbing.failpoints import Failpoint
-from tests.support.jobs.bulk_actions import BulkHarness, counts
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.operate.all_jobs import StartBulkAction
+from tests.support.jobs.bulk_actions import OPERATOR, BulkHarness, counts
 from tests.support.jobs.race import Race
-from tests.support.jobs.race_control import paused_at
+from tests.support.jobs.race_control import paused_at, start_blocked
 
 
 @pytest.fixture
@@ -107,3 +110,20 @@ async def test_one_of_two_concurrent_stops_is_recorded(race: Race, one: BulkHarn
     )
     assert [line["action"] for line in lines] == ["bulk_action.start", "bulk_action.stop"]
     await one.finish()
+
+
+async def test_two_requests_with_one_key_start_one_bulk_action(race: Race, one: BulkHarness, two: BulkHarness) -> None:
+    body = StartBulkAction.model_validate({"action": "retry", "filter": {"tenant_id": str(race.ann.tenant_id)}})
+    central = race.one.databases.central
+    async with central.transaction() as connection:
+        # The first one is not committed when the second one arrives.
+        query = (
+            "INSERT INTO bulk_actions (id, action, filter, created_by, idempotency_key) "
+            "VALUES ($1, 'retry', $2::jsonb, $3, 'key')"
+        )
+        action_id = uuid7()
+        stored = frozen(body).model_dump(mode="json", exclude_defaults=True)
+        await connection.execute(query, action_id, stored, OPERATOR.user_id)
+        [waiting] = await start_blocked(race.two.databases.central, two.room.bulk_actions.start(OPERATOR, body, "key"))
+    started = await waiting
+    assert (started.shown.id, started.replayed) == (action_id, True)

@@ -15,6 +15,7 @@ from callsheet.jobs.change.deletion import JobDeletion
 from callsheet.library.bulk import LibraryActions
 from callsheet.library.downloads import LibraryDownloads
 from callsheet.media.storage.keys import content_disposition
+from callsheet.plumbing.http.idempotency import IdempotencyKey
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.library import MAX_JOBS, JobOutcomes, ManyJobs
 
@@ -33,9 +34,14 @@ def library_action_router(bulk: LibraryActions, downloads: LibraryDownloads, aut
         return await bulk.cancel(principal, body.job_ids)
 
     @router.post("/retry")
-    async def retry_jobs(body: ManyJobs, principal: Principal = Depends(authentication.user)) -> JobOutcomes:
-        """Retries several of your jobs, each as `POST /api/ai-jobs/{job_id}/retry` does: its cost is reserved again."""
-        return await bulk.retry(principal, body.job_ids)
+    async def retry_jobs(
+        body: ManyJobs, idempotency_key: IdempotencyKey = None, principal: Principal = Depends(authentication.user)
+    ) -> JobOutcomes:
+        """Retries several of your jobs, each as `POST /api/ai-jobs/{job_id}/retry` does: its cost is reserved again.
+
+        A repeated request with the same header Idempotency-Key reserves nothing again, even if jobs have failed again.
+        """
+        return await bulk.retry(principal, body.job_ids, idempotency_key)
 
     @router.post("/delete")
     async def delete_jobs(body: ManyJobs, principal: Principal = Depends(authentication.user)) -> JobOutcomes:

@@ -1,8 +1,12 @@
-"""One action on several jobs. Each job is changed on its own, with its own outcome. Repeating a request is safe."""
+"""One action on several jobs. Each job is changed on its own, with its own outcome. Repeating a request is safe; that a
+repeated retry charges nothing again, its idempotency key ensures.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
@@ -27,8 +31,8 @@ class LibraryActions:
     async def cancel(self, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
         return await _each(self._cancel, principal, job_ids)
 
-    async def retry(self, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
-        return await _each(self._retry, principal, job_ids)
+    async def retry(self, principal: Principal, job_ids: Sequence[UUID], idempotency_key: str | None) -> JobOutcomes:
+        return await _each(partial(self._retry, idempotency_key), principal, job_ids)
 
     async def delete(self, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
         return await _each(self._delete, principal, job_ids)
@@ -40,12 +44,13 @@ class LibraryActions:
         job = await self._cancellation.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return JobOutcome(job_id=job_id, outcome="done", status=job.status)
 
-    async def _retry(self, principal: Principal, job_id: UUID) -> JobOutcome:
+    async def _retry(self, idempotency_key: str | None, principal: Principal, job_id: UUID) -> JobOutcome:
         status = await self._status(principal, job_id)
         if status in ACTIVE:
             return JobOutcome(job_id=job_id, outcome="unchanged", status=status)
-        job = await self._retries.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
-        return JobOutcome(job_id=job_id, outcome="done", status=job.status)
+        key = None if idempotency_key is None else key_of_job(idempotency_key, job_id)
+        retried = await self._retries.once(principal.tenant_id, job_id, key, actor=f"user:{principal.user_id}")
+        return JobOutcome(job_id=job_id, outcome="done", status=retried.shown.status)
 
     async def _delete(self, principal: Principal, job_id: UUID) -> JobOutcome:
         is_new = await self._deletion.delete(principal, job_id)
@@ -53,6 +58,11 @@ class LibraryActions:
 
     async def _status(self, principal: Principal, job_id: UUID) -> JobStatus:
         return JobStatus((await self._reader.job(principal, job_id)).row.status)
+
+
+def key_of_job(idempotency_key: str, job_id: UUID) -> str:
+    """The key of one retry: a key belongs to one job, and the request has several."""
+    return f"library/{hashlib.sha256(idempotency_key.encode('utf-8', 'surrogatepass')).hexdigest()}/{job_id}"
 
 
 async def _each(act: Act, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:

@@ -362,11 +362,11 @@ class IdempotencyKeyReused(Refusal):
 
     @classmethod
     def by(cls, kind: str, existing: UUID, fields: Sequence[str]) -> IdempotencyKeyReused:
-        """`kind`: job or run. `fields`: those in which the request differs from the one that created it."""
+        """`kind`: for example job. `fields`: those in which the request differs from the one that created it."""
         places = f" in {', '.join(fields[:MAX_SENTENCES])}" if fields else ""
         detail = f"The {kind} {existing} has this key. Its request differs{places}. Use a new key for a new request."
         problems = [FieldProblem(name, f"The request of the {kind} has another value here.") for name in fields]
-        return cls(detail, errors=problems, **{f"{kind}_id": str(existing)})
+        return cls(detail, errors=problems, **{f"{kind.replace(' ', '_')}_id": str(existing)})
 
 
 class InvalidTransition(Refusal):

@@ -44,7 +44,7 @@ class BulkHarness:
 
     async def start(self, action: str, priority: int | None = None, **wanted: Any) -> BulkAction:
         body = StartBulkAction.model_validate({"action": action, "priority": priority, "filter": wanted})
-        return await self.room.bulk_actions.start(OPERATOR, body)
+        return (await self.room.bulk_actions.start(OPERATOR, body, None)).shown
 
     async def get(self, action: BulkAction) -> BulkAction:
         return await self.room.bulk_actions.get(action.id)

@@ -15,9 +15,10 @@ from callsheet.operate.all_jobs.names import Names
 from callsheet.operate.all_jobs.sql import BULK_SQL
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.pages import page_of
+from callsheet.plumbing.http.request_fields import differing, fields_of
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.errors import IdempotencyKeyReused, InvalidRequest, NotFound
 from callsheet.wire.operate.all_jobs import BulkAction, BulkActionKind, JobFilter, RefusalCount, StartBulkAction
 
 NOT_FITTING = {
@@ -45,6 +46,12 @@ class ActionRow(NamedTuple):
     refusals: Sequence[Mapping[str, Any]]
 
 
+class StartedAction(NamedTuple):
+    shown: BulkAction
+    # Whether an earlier request with the same idempotency key started it.
+    replayed: bool
+
+
 class BulkActions:
     def __init__(self, central: Database, names: Names, wake: Callable[[], None]):
         """`wake` makes the bulk loop of this process, if there is one, start on a new action at once."""
@@ -52,35 +59,25 @@ class BulkActions:
         self._names = names
         self._wake = wake
 
-    async def start(self, principal: Principal, body: StartBulkAction) -> BulkAction:
+    async def start(self, principal: Principal, body: StartBulkAction, idempotency_key: str | None) -> StartedAction:
+        """The action; an earlier request with the same key may have started it."""
         wanted = frozen(body)
         action_id = uuid7()
         stored = wanted.model_dump(mode="json", exclude_defaults=True)
+        request = {"action": body.action.value, "priority": body.priority, "filter": stored, "reason": body.reason}
+        key = {"created_by": principal.user_id, "idempotency_key": idempotency_key}
         async with self._central.transaction() as connection:
-            row = await BULK_SQL["create_action"].row(
-                connection,
-                ActionRow,
-                id=action_id,
-                action=body.action.value,
-                priority=body.priority,
-                filter=stored,
-                reason=body.reason,
-                created_by=principal.user_id,
-            )
-            await record(
-                connection,
-                actor_of(principal),
-                "bulk_action.start",
-                "bulk_action",
-                action_id,
-                kind=body.action.value,
-                priority=body.priority,
-                filter=stored,
-                reason=body.reason,
-            )
-        assert row is not None
+            row = await BULK_SQL["create_action"].row(connection, ActionRow, id=action_id, **request, **key)
+            if row is None:
+                row = await BULK_SQL["find_action_by_key"].row(connection, ActionRow, **key)
+                assert row is not None, "a unique constraint found it, and no action is deleted"
+                _check_same(row, request)
+            else:
+                details = {"kind": request.pop("action"), **request}
+                actor = actor_of(principal)
+                await record(connection, actor, "bulk_action.start", "bulk_action", action_id, None, **details)
         self._wake()
-        return (await self._views([row]))[0]
+        return StartedAction((await self._views([row]))[0], replayed=row.id != action_id)
 
     async def page(self, before: UUID | None, limit: int) -> Page[BulkAction]:
         """The bulk actions, newest first."""
@@ -118,6 +115,13 @@ class BulkActions:
             )
             for row in rows
         ]
+
+
+def _check_same(row: ActionRow, request: Mapping[str, Any]) -> None:
+    earlier = {name: getattr(row, name) for name in request}
+    fields = differing(fields_of(earlier), fields_of(request))
+    if fields:
+        raise IdempotencyKeyReused.by("bulk action", row.id, fields)
 
 
 def frozen(body: StartBulkAction) -> JobFilter:

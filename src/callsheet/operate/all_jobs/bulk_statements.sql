@@ -6,9 +6,17 @@ id, action, priority, filter, reason, created_by, created_at, state, stopped_by,
 refused, refusals
 
 -- name: create_action
-INSERT INTO bulk_actions (id, action, priority, filter, reason, created_by)
-VALUES (:id, :action, :priority, :filter, :reason, :created_by)
+-- No row: an earlier request with the same key started an action.
+INSERT INTO bulk_actions (id, action, priority, filter, reason, created_by, idempotency_key)
+VALUES (:id, :action, :priority, :filter, :reason, :created_by, :idempotency_key)
+ON CONFLICT (created_by, idempotency_key) DO NOTHING
 RETURNING {action_columns}
+
+-- name: find_action_by_key
+-- The row is locked for the standbys: see jobs/machine, find_by_idempotency_key.
+SELECT {action_columns} FROM bulk_actions
+WHERE created_by = :created_by AND idempotency_key = :idempotency_key
+FOR NO KEY UPDATE
 
 -- name: list_actions
 SELECT {action_columns} FROM bulk_actions

@@ -1,5 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef } from "react";
 import { api, data } from "@/api/client";
+import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { forget } from "@/parts/job/useLiveList";
@@ -10,15 +12,25 @@ export type BulkAction = "cancel" | "retry" | "delete";
 type Outcome = Schemas["JobOutcome"];
 const MAX_AT_ONCE = 100;
 
-/** Changes several jobs. The API takes a hundred per request, so more are sent in sequence. */
+/**
+ * Changes several jobs. The API takes a hundred per request, so more are sent in sequence. If a response is lost, the
+ * next press has the same keys: no job is charged twice for it.
+ */
 export function useBulk(onDone: () => void) {
   const client = useQueryClient();
+  const idempotencyKey = useRef(new IdempotencyKey());
   return useMutation({
     mutationFn: async ({ action, ids }: { action: BulkAction; ids: string[] }) => {
       const outcomes: Outcome[] = [];
+      const key = idempotencyKey.current.of({ action, ids });
       for (let from = 0; from < ids.length; from += MAX_AT_ONCE) {
         const body = { job_ids: ids.slice(from, from + MAX_AT_ONCE) };
-        outcomes.push(...(await data(api.POST(`/api/library/${action}`, { body }))).items);
+        const header = { "idempotency-key": `${key}-${from}` };
+        const call =
+          action === "retry"
+            ? api.POST("/api/library/retry", { body, params: { header } })
+            : api.POST(`/api/library/${action}`, { body });
+        outcomes.push(...(await data(call)).items);
       }
       return outcomes;
     },
@@ -37,5 +49,6 @@ export function useBulk(onDone: () => void) {
       onDone();
     },
     onError: (error) => notifyError(error),
+    onSettled: (_outcomes, error) => idempotencyKey.current.settle(error),
   });
 }

@@ -193,6 +193,9 @@ CREATE TABLE bulk_actions (
     is_cleared        boolean NOT NULL DEFAULT false,
     lease_token       uuid,
     lease_expires_at  timestamptz,
+    idempotency_key   text,
+    CONSTRAINT one_bulk_action_per_key UNIQUE (created_by, idempotency_key),
+    CONSTRAINT idempotency_key_is_a_line CHECK (idempotency_key ~ '^[^\x01-\x1f\x7f]{1,200}$'),
     CONSTRAINT action_is_known CHECK (action IN ('retry', 'cancel', 'set_priority')),
     CONSTRAINT state_is_known CHECK (state IN ('running', 'stopped', 'completed')),
     CONSTRAINT set_priority_has_a_priority CHECK ((action = 'set_priority') = (priority IS NOT NULL)),
@@ -208,5 +211,7 @@ COMMENT ON COLUMN bulk_actions.total IS 'Jobs that were found, as of the last co
 COMMENT ON COLUMN bulk_actions.is_counted IS 'False: the last jobs may be missing in the counts.';
 COMMENT ON COLUMN bulk_actions.is_cleared IS 'False: its jobs are still in the pools, for the counts.';
 COMMENT ON COLUMN bulk_actions.lease_token IS 'The control plane that works on it.';
+COMMENT ON COLUMN bulk_actions.idempotency_key IS
+    'From the request that started it: a repeated request with this key starts no second action.';
 CREATE INDEX bulk_actions_with_work ON bulk_actions (lease_expires_at, id) WHERE NOT is_counted;
 CREATE INDEX bulk_actions_to_clear ON bulk_actions (finished_at) WHERE is_counted AND NOT is_cleared;

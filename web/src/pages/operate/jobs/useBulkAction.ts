@@ -1,4 +1,6 @@
+import { useRef } from "react";
 import { api, data } from "@/api/client";
+import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { notifyDone } from "@/parts/notify";
@@ -6,10 +8,18 @@ import { useAction, useSave } from "@/parts/useAction";
 import { allJobsTexts } from "@/texts/all-jobs";
 
 export function useStartAction(onDone: () => void) {
+  const idempotencyKey = useRef(new IdempotencyKey());
   return useSave({
-    mutationFn: (body: Schemas["StartBulkAction"]) => data(api.POST("/api/admin/bulk-actions", { body })),
+    mutationFn: (body: Schemas["StartBulkAction"]) => {
+      const header = { "idempotency-key": idempotencyKey.current.of(body) };
+      return data(api.POST("/api/admin/bulk-actions", { body, params: { header } }));
+    },
     changes: [keys.bulkActions],
-    onSuccess: (action) => notifyDone(allJobsTexts.started(allJobsTexts.kinds[action.action])),
+    onSuccess: (action) => {
+      idempotencyKey.current.settle(null);
+      return notifyDone(allJobsTexts.started(allJobsTexts.kinds[action.action]));
+    },
+    onError: (error) => idempotencyKey.current.settle(error),
     onDone,
   });
 }
