@@ -14,11 +14,10 @@ from callsheet.deliveries.delivery_rows import BATCH
 from callsheet.deliveries.keeper import disabled_endpoints
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings.server import OutgoingSettings
-from callsheet.toolbox.signing import KeyPair
 from callsheet.toolbox.webhook_signatures import new_secret
 from callsheet.wire.errors import Forbidden, InvalidRequest, NotFound, QuotaExceeded
 from callsheet.wire.webhook_endpoints import ChangeWebhookEndpoint, CreateWebhookEndpoint, EndpointScope, ReplayRange
-from tests.support.deliveries import SECRET, admin_of, delivering
+from tests.support.deliveries import admin_of, delivering
 from tests.support.http.webhook_receiver import Receiver, receiving
 from tests.support.jobs.core import Core, Member
 from tests.support.jobs.crashes import crashed_at
@@ -318,45 +317,6 @@ async def test_an_event_is_given_up_after_a_day_and_old_ones_are_deleted(core: C
         await core.rows(ann.pool, "UPDATE webhook_deliveries SET created_at = created_at - interval '8 days'")
         await keeper.tick(datetime.now(UTC))
         assert await deliveries.rows(ann) == []
-
-
-async def test_during_a_rotation_the_old_secret_and_the_new_one_verify(core: Core) -> None:
-    ann = await core.member()
-    async with receiving() as receiver, delivering(core) as deliveries:
-        endpoint = await deliveries.endpoint(ann, receiver.url, events=["job.accepted"])
-        rotated = await deliveries.room.endpoints.rotate_secret(principal_of(ann), endpoint.id)
-        await core.submit(ann)
-        await deliveries.send()
-        [(headers, body)] = receiver.requests
-        for secret in (endpoint.secret, rotated.secret):
-            assert Webhook(secret).verify(body, headers)
-        await core.rows(ann.pool, "UPDATE webhook_endpoints SET old_secret_until = clock_timestamp()")
-        await core.submit(ann)
-        await deliveries.send()
-        headers, body = receiver.requests[-1]
-        assert Webhook(rotated.secret).verify(body, headers)
-        with pytest.raises(WebhookVerificationError):
-            Webhook(endpoint.secret).verify(body, headers)
-
-
-async def test_secrets_survive_a_new_secret_key_of_the_installation(core: Core) -> None:
-    ann = await core.member()
-    async with receiving() as receiver:
-        async with delivering(core) as deliveries:
-            endpoint = await deliveries.endpoint(ann, receiver.url, events=["job.accepted"])
-        other = b"another secret key of the installation"
-        async with delivering(core, secret=KeyPair(other, SECRET)) as deliveries:
-            await deliveries.room.keeper.tick(datetime.now(UTC))
-        await core.submit(ann)
-        async with delivering(core, secret=other) as deliveries:
-            await deliveries.send()
-        [(headers, body)] = receiver.requests
-        assert Webhook(endpoint.secret).verify(body, headers)
-        await core.submit(ann)
-        async with delivering(core, secret=b"a key that never sealed anything here") as deliveries:
-            await deliveries.send()
-            assert len(receiver.requests) == 1
-            assert "cannot be decrypted" in (await deliveries.rows(ann))[-1]["error"]
 
 
 async def test_a_range_of_time_is_replayed(core: Core) -> None:
