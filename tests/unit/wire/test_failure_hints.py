@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -83,19 +84,25 @@ def found_types() -> Iterator[tuple[str, str]]:
             yield where, type
 
 
-def type_expressions() -> Iterator[tuple[str, ast.expr]]:
-    """The expression of the error type at each place of the code that makes an error of a job."""
-    for path, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and _name(node.func) in TYPED:
-                by_name = [each.value for each in node.keywords if each.arg == "type"]
-                yield path, [*node.args, *by_name][0]
-            elif isinstance(node, ast.Dict):
-                fields = {key.value: value for key, value in zip(node.keys, node.values, strict=True) if _is_text(key)}
-                if "type" in fields and "message" in fields:
-                    yield path, fields["type"]
-            elif isinstance(node, ast.ClassDef) and node.name in FIXED:
-                yield path, _fixed_type(node)
+@cache
+def type_expressions() -> list[tuple[str, ast.expr]]:
+    """The expression of the error type at each place of the code that makes an error of a job. Kept, because to parse
+    the source takes a second.
+    """
+    return [(path, found) for path, tree in modules() for found in _type_expressions(tree)]
+
+
+def _type_expressions(tree: ast.Module) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _name(node.func) in TYPED:
+            by_name = [each.value for each in node.keywords if each.arg == "type"]
+            yield [*node.args, *by_name][0]
+        elif isinstance(node, ast.Dict):
+            fields = {key.value: value for key, value in zip(node.keys, node.values, strict=True) if _is_text(key)}
+            if "type" in fields and "message" in fields:
+                yield fields["type"]
+        elif isinstance(node, ast.ClassDef) and node.name in FIXED:
+            yield _fixed_type(node)
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
