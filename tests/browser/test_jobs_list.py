@@ -15,6 +15,8 @@ from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
 from tests.browser.user_content import content_of, ended, sell, submit
 
+pytestmark = pytest.mark.thorough
+
 
 async def test_the_list_updates_searches_and_acts_on_several_jobs(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
@@ -74,7 +76,6 @@ async def test_the_list_updates_searches_and_acts_on_several_jobs(
     await expect(page.get_by_role("heading", name="Job not found")).to_be_visible()
 
 
-@pytest.mark.thorough
 async def test_several_jobs_are_canceled_and_retried_after_the_page_showed_the_cost(
     signed_in: Page, stack: Stack, account: Account
 ) -> None:

@@ -13,6 +13,8 @@ from tests.browser.user_content import sell, submit
 from tests.browser.visibility import show
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 STREAM = re.compile(r"/api/ai-jobs/stream")
 
 
@@ -52,7 +54,6 @@ async def test_the_balance_changes_while_the_page_is_open(signed_in: Page, stack
     await sees_the_hold(signed_in)
 
 
-@pytest.mark.thorough
 async def test_a_page_without_a_stream_polls(signed_in: Page, stack: Stack, account: Account) -> None:
     async def refuse(route: Route) -> None:
         await route.fulfill(status=429, content_type="application/problem+json", body="{}")
@@ -99,7 +100,6 @@ async def test_a_page_reads_everything_again_when_the_server_lost_events(
     await sees_the_hold(signed_in)
 
 
-@pytest.mark.thorough
 async def test_a_page_reconnects_to_a_restarted_server(
     signed_in: Page, stack: Stack, account: Account, watch: Watch
 ) -> None:
@@ -117,7 +117,6 @@ async def test_a_page_reconnects_to_a_restarted_server(
     await sees_the_hold(signed_in)
 
 
-@pytest.mark.thorough
 async def test_a_laptop_that_slept_opens_a_new_stream(signed_in: Page, stack: Stack, account: Account) -> None:
     """Its connection looks open, but nothing comes: a minute passes at once, as it does for timers of a laptop."""
     requests: list[str | None] = []
@@ -134,7 +133,6 @@ async def test_a_laptop_that_slept_opens_a_new_stream(signed_in: Page, stack: St
     assert len(requests) == 2
 
 
-@pytest.mark.thorough
 async def test_a_hidden_tab_closes_its_stream_and_catches_up_later(
     signed_in: Page, stack: Stack, account: Account
 ) -> None:
@@ -162,7 +160,6 @@ async def test_a_hidden_tab_closes_its_stream_and_catches_up_later(
     await expect(in_frame(page, "Live")).to_be_visible()
 
 
-@pytest.mark.thorough
 async def test_many_visible_tabs_share_one_stream(signed_in: Page, stack: Stack, account: Account) -> None:
     """A browser opens six connections to a server without HTTP/2. Windows side by side are all visible."""
     opened: list[Page] = []
@@ -187,7 +184,6 @@ async def test_many_visible_tabs_share_one_stream(signed_in: Page, stack: Stack,
     assert len(opened) == 2
 
 
-@pytest.mark.thorough
 async def test_a_tab_in_sight_takes_the_stream_of_one_that_was_hidden(
     signed_in: Page, stack: Stack, account: Account
 ) -> None:
@@ -209,7 +205,6 @@ async def test_a_tab_in_sight_takes_the_stream_of_one_that_was_hidden(
     assert opened == tabs
 
 
-@pytest.mark.thorough
 async def test_where_streams_are_refused_all_visible_tabs_ask(signed_in: Page, stack: Stack, account: Account) -> None:
     async def refuse(route: Route) -> None:
         await route.fulfill(status=429, content_type="application/problem+json", body="{}")

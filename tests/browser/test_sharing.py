@@ -13,6 +13,8 @@ from tests.browser.stack import Account, Stack
 from tests.browser.texts import app_text
 from tests.browser.user_content import ended, submit, upload
 
+pytestmark = pytest.mark.thorough
+
 
 async def test_a_public_link_shows_the_result_until_it_is_revoked(
     signed_in: Page, chromium: Browser, stack: Stack, account: Account, screenshots: Screenshots
@@ -65,7 +67,6 @@ async def test_a_public_link_shows_the_result_until_it_is_revoked(
 NO_CLIPBOARD = 'Object.defineProperty(Navigator.prototype, "clipboard", { get: () => undefined })'
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("script", ["", NO_CLIPBOARD], ids=["https or loopback", "http"])
 async def test_the_url_of_a_job_page_shows_nothing_to_a_person_without_an_account(
     signed_in: Page, chromium: Browser, stack: Stack, account: Account, script: str

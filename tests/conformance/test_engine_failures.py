@@ -193,6 +193,7 @@ async def test_an_engine_that_freezes_during_a_run_is_noticed_after_its_limit(en
     assert (gone.type, gone.message) == ("engine_unreachable", "The engine stopped responding.")
 
 
+@pytest.mark.thorough
 async def test_an_engine_that_is_frozen_takes_no_run_and_no_file(engine_setup: EngineSetup, tmp_path: Path) -> None:
     engine = engine_setup.with_patience(absent=0.3, response=0.3)
     engine_setup.line.is_frozen = True

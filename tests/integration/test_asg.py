@@ -24,6 +24,8 @@ from tests.support.http.fleet_api import join, registry
 from tests.support.jobs.core import Core, Row
 from tests.support.run.ports import free_port
 
+pytestmark = pytest.mark.thorough
+
 FLEET = statements_of_room("fleet")
 
 STRANGER = "i-0123456789abcdef0"
@@ -236,7 +238,6 @@ async def test_if_aws_does_not_respond_the_worker_registers(core: Core) -> None:
     assert [line["event"] for line in await events(core, STRANGER)] == ["registered", "asg_not_validated"]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "membership"), [("ValidationError", "stranger"), ("AccessDenied", "unknown"), ("Throttling", "unknown")]
 )

@@ -128,6 +128,7 @@ def test_warnings_are_printed_beside_the_result_of_a_command_that_succeeds(
     assert callsheet.succeed(*create, "own").err == "", "workers with own engines are added later"
 
 
+@pytest.mark.thorough
 def test_at_a_terminal_the_price_of_an_effect_is_requested(callsheet: Callsheet, tmp_path: Path) -> None:
     callsheet.succeed("workflows", "import", export(tmp_path, name="asked.json"), "--yes")
     created = callsheet.at_terminal(*("effects", "create", "asked", "--workflow", "asked", "--publish"), typed="x\n7\n")
@@ -140,6 +141,7 @@ def test_at_a_terminal_the_price_of_an_effect_is_requested(callsheet: Callsheet,
 LONG = "a-workflow-with-a-name-of-ordinary-length"
 
 
+@pytest.mark.thorough
 def test_lists_at_a_terminal_of_80_columns_do_not_break_ids_and_slugs(callsheet: Callsheet, tmp_path: Path) -> None:
     """An id that is broken into two lines cannot be copied."""
     callsheet.succeed("workflows", "import", export(tmp_path, name=f"{LONG}.json"), "--yes")
@@ -274,6 +276,7 @@ def test_a_workflow_may_deliver_everything_that_its_graph_saves(callsheet: Calls
         assert callsheet.call(*command, *both).sentence == "--all-outputs cannot be combined with --output-node."
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_an_export_with_a_byte_order_mark_is_read(callsheet: Callsheet, tmp_path: Path, encoding: str) -> None:
     """As editors and shells on Windows write it."""

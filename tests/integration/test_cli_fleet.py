@@ -271,6 +271,7 @@ async def test_a_worker_is_revoked_with_the_token_it_came_with(
     assert (await room.workers.get("old")).revoked_at is None
 
 
+@pytest.mark.thorough
 async def test_a_fleet_for_tasks_serves_every_actor_of_its_queues(callsheet: Callsheet, core: Core) -> None:
     for slug in ("actor:copy", "actor:copy:night", "actor:scrape"):
         await core.add_workflow(slug)
@@ -313,6 +314,7 @@ async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, co
     assert "not scaled" in here.refuse("fleets", "scale", "follows", "--off")
 
 
+@pytest.mark.thorough
 async def test_options_of_a_driver_stay_until_they_are_removed_or_the_driver_changes(
     callsheet: Callsheet, core: Core
 ) -> None:

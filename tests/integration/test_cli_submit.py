@@ -204,6 +204,7 @@ def flipping() -> dict[str, Any]:
     }
 
 
+@pytest.mark.thorough
 def test_a_sound_becomes_a_sound(callsheet: Callsheet, tmp_path: Path) -> None:
     """From the export of a graph to the result, with a sound as the main file and another as a value."""
     graph = {
@@ -399,6 +400,7 @@ def test_a_task_is_submitted_watched_and_its_result_printed(callsheet: Callsheet
     assert "Available: copy, media, scrape" in callsheet.refuse("task", "juggle")
 
 
+@pytest.mark.thorough
 def test_the_error_names_a_control_plane_that_does_not_respond(tmp_path: Path, clip: Path) -> None:
     callsheet = Callsheet(tmp_path, CLIENT__API_KEY="cs_any", CLIENT__URL="http://127.0.0.1:1")
     assert callsheet.refuse("submit", "negative", clip.name).startswith(

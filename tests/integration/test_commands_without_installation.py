@@ -111,6 +111,7 @@ def test_the_process_exits_with_1_and_writes_no_files(nowhere: Path, command: tu
     assert list(nowhere.iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "text", "made"),
     [

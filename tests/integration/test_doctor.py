@@ -144,6 +144,7 @@ def test_the_option_json_prints_only_json(tmp_path: Path) -> None:
     assert {finding["part"]: finding["status"] for finding in ended.json}["engine"] == "problem"
 
 
+@pytest.mark.thorough
 async def test_a_disk_that_fills_up_is_a_warning_and_below_the_reserve_a_problem(settings: Settings) -> None:
     plenty = (await findings(settings))["disk"]
     assert (plenty.status, f"are free at {settings.home}/storage." in plenty.message) == ("ok", True)
@@ -184,6 +185,7 @@ async def test_a_healthy_installation_is_called_healthy(settings: Settings, tmp_
     assert named[-1] == "Found 1 warning. The lines with → say what to do."
 
 
+@pytest.mark.thorough
 async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -194,6 +196,7 @@ async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
     assert advice.strip().startswith("→ Only a machine that renders needs ComfyUI. ")
 
 
+@pytest.mark.thorough
 async def test_an_unsafe_combination_of_settings_is_a_warning_with_advice_and_no_failure(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -227,6 +230,7 @@ async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Set
     assert "hidden" not in ended.out + ended.err
 
 
+@pytest.mark.thorough
 @pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("response", "status"),
@@ -265,6 +269,7 @@ async def test_a_storage_that_cannot_be_written_is_a_problem(settings: Settings)
     assert "The user who runs Callsheet must own" in found.advice
 
 
+@pytest.mark.thorough
 async def test_local_files_that_only_another_machine_has_are_a_problem(core: Core, ann: Member, tmp_path: Path) -> None:
     settings = core.databases._settings
     async with open_media_harness(core, ann, settings.home) as media:
@@ -466,6 +471,7 @@ async def test_doctor_checks_a_bucket_with_the_request_of_a_browser(rule: str | 
     await storage.close()
 
 
+@pytest.mark.thorough
 async def test_a_data_directory_that_others_look_into_is_named(settings: Settings) -> None:
     assert "home" not in await findings(settings)
     settings.home.chmod(0o755)
@@ -489,6 +495,7 @@ async def test_the_web_application_needs_the_rule_too_and_doctor_prints_it(setti
         await storage.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("previews", "has_pyav", "findings"), [(True, False, 1), (True, True, 0), (False, False, 0)])
 async def test_videos_that_will_have_no_previews_are_named(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, previews: bool, has_pyav: bool, findings: int

@@ -38,6 +38,7 @@ async def assert_ordinary(connection: asyncpg.Connection) -> None:
             await connection.execute(statement)
 
 
+@pytest.mark.thorough
 async def test_a_new_installation_does_not_work_as_superuser(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as databases:
         assert [pool.name for pool in databases.pools] == ["pool_1"]

@@ -183,6 +183,7 @@ async def test_a_wrong_statement_on_a_primary_is_not_an_outage(database: Databas
     assert database.pulse.lost is None
 
 
+@pytest.mark.thorough
 async def test_a_listener_follows_to_the_new_primary_and_logs_one_line(
     database: Database, pair: Pair, logged: io.StringIO
 ) -> None:

@@ -33,6 +33,8 @@ from tests.support.programs.commands import Callsheet
 from tests.support.providers.replicate_server import ReplicateServer
 from tests.worker.harness import open_agent_harness
 
+pytestmark = pytest.mark.thorough
+
 KNOWN = {
     "pytest": pytest,
     "Failpoint": Failpoint,

@@ -494,6 +494,7 @@ async def test_the_audit_of_a_correct_ledger_exits_with_0(ledger_jobs: LedgerJob
     assert (as_json.code, as_json.json) == (0, {"pools": ["pool_1", "pool_2"], "findings": []})
 
 
+@pytest.mark.thorough
 async def test_the_audit_of_one_finding_exits_with_1(ledger_jobs: LedgerJobs, command: Callsheet) -> None:
     ann = ledger_jobs.member
     async with ann.pool.connection() as connection:
@@ -577,6 +578,7 @@ def test_the_audit_finds_what_is_wrong_and_names_the_row(broken: dict[str, Broke
         assert f"user_id={found['row']['user_id']}" in line
 
 
+@pytest.mark.thorough
 async def test_the_audit_of_many_findings_prints_a_summary_and_the_first(
     ledger_jobs: LedgerJobs, command: Callsheet
 ) -> None:

@@ -253,6 +253,7 @@ async def test_a_copy_of_all_databases_is_repointed_and_works_beside_production(
         )
 
 
+@pytest.mark.thorough
 async def test_repoint_does_not_mistake_an_original_for_a_copy(
     unchanged_installation: CopiedInstallation, database_copies: DatabaseCopies
 ) -> None:
@@ -338,6 +339,7 @@ async def test_a_physical_copy_does_not_get_the_lease_of_its_original(
             await claim(connection, "pool_3", replace(original, installation_id=uuid4()), ATTACHED)
 
 
+@pytest.mark.thorough
 async def test_a_command_does_not_touch_the_lease(copied_installation: CopiedInstallation) -> None:
     async def owner() -> Any:
         async with connected(copied_installation.pool_dsns["pool_1"], "pool_1") as connection:
@@ -354,6 +356,7 @@ async def test_a_command_does_not_touch_the_lease(copied_installation: CopiedIns
     await copy.close()
 
 
+@pytest.mark.thorough
 async def test_central_and_pool_on_one_server_need_no_lease(copied_installation: CopiedInstallation) -> None:
     """A server that was killed with all that used it is used again at once."""
     dsn = copied_installation.pool_dsns["pool_1"]
@@ -363,6 +366,7 @@ async def test_central_and_pool_on_one_server_need_no_lease(copied_installation:
         await claim(connection, "pool_1", await central_of(copied_installation.settings), attached_at)
 
 
+@pytest.mark.thorough
 async def test_status_shows_the_location_of_each_database_and_every_mismatch(
     unchanged_installation: CopiedInstallation, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ async def test_a_file_of_thousands_of_tracks_costs_no_more_than_another(tmp_path
         await previews_of(content)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("extension", FORMATS)
 async def test_a_sound_has_its_waveform_in_two_sizes_and_its_duration(extension: str) -> None:
     made = await previews_of(sound(extension, seconds=3.0), "audio")
@@ -224,6 +225,7 @@ async def test_a_sound_with_a_wrong_duration_in_its_header_gets_the_duration_of_
     assert (await previews_of(bytes(content), "audio")).duration_seconds == pytest.approx(2.0, abs=0.1)
 
 
+@pytest.mark.thorough
 async def test_only_the_start_of_a_long_sound_is_drawn() -> None:
     """Silence as FLAC is small, and takes long to decode."""
     made = await previews_of(sound("flac", seconds=1300.0, loudness=0.0), "audio")

@@ -101,6 +101,7 @@ async def test_a_write_through_a_report_is_refused_by_every_server(pair: Pair, t
                 await connection.execute(write)
 
 
+@pytest.mark.thorough
 async def test_the_primary_is_read_while_the_replica_is_too_old(pair: Pair, tmp_path: Path) -> None:
     async with central_of(settings_of(pair, tmp_path / "home", replica_lag_seconds=0.5)) as central:
         await pair.primary.value("CREATE TABLE written (id bigint)", "central")
@@ -126,6 +127,7 @@ async def test_the_primary_is_read_while_the_replica_is_too_old(pair: Pair, tmp_
         assert problem(central) == ""
 
 
+@pytest.mark.thorough
 async def test_the_primary_is_read_if_the_replica_is_away_and_the_replica_when_it_is_back(
     pair: Pair, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ async def test_the_primary_is_read_if_the_replica_is_away_and_the_replica_when_i
         await reads_the_replica(central, pair)
 
 
+@pytest.mark.thorough
 async def test_a_replica_that_is_away_is_not_asked_for_each_list(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +153,7 @@ async def test_a_replica_that_is_away_is_not_asked_for_each_list(
         assert await port_read(central) == pair.primary.port
 
 
+@pytest.mark.thorough
 async def test_a_promoted_replica_is_not_read(pair: Pair, tmp_path: Path) -> None:
     # The DSN names the primary alone: nothing else notices the promotion.
     async with central_of(settings_of(pair, tmp_path / "home", dsn=pair.primary.dsn("central"))) as central:
@@ -159,6 +163,7 @@ async def test_a_promoted_replica_is_not_read(pair: Pair, tmp_path: Path) -> Non
         assert "is not a standby" in problem(central)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", ["the primary", "another database", "no server", "no DSN"])
 async def test_a_wrong_dsn_of_the_replica_is_a_warning_and_shows_no_other_data(
     pair: Pair, tmp_path: Path, wrong: str
@@ -258,6 +263,7 @@ def programs(pair: Pair) -> set[str]:
     return {line.partition(" LOG: ")[0].strip() for line in statements}
 
 
+@pytest.mark.thorough
 async def test_a_silent_replica_is_waited_for_once_and_not_long(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def findings(settings: Settings, found: Replication) -> list[SettingsFinding]:
     return list(replication_findings(settings, {"central": found, "pool_1": found}))
 
 
+@pytest.mark.thorough
 async def test_doctor_says_what_a_failover_loses_and_what_to_do_about_it(pair: Pair, settings: Settings) -> None:
     await has_all(pair)
     [finding] = findings(settings, await replication_of(pair))
@@ -114,6 +115,7 @@ async def test_a_paused_standby_is_behind_and_one_that_left_its_slot_is_reported
     assert finding.message.startswith("No standby uses the replication slot lost_one of central, pool_1.")
 
 
+@pytest.mark.thorough
 async def test_a_role_that_may_not_see_the_state_gets_the_grant_to_run(pair: Pair, settings: Settings) -> None:
     await pair.primary.value("CREATE ROLE app LOGIN")
     dsn = pair.primary.dsn("central").replace("callsheet@", "app@")
@@ -208,6 +210,7 @@ async def test_the_watch_raises_an_alert_while_every_write_waits(
     ]
 
 
+@pytest.mark.thorough
 async def test_a_standby_that_was_there_is_missed_for_a_day(pair: Pair, settings: Settings) -> None:
     async with watched(pair, settings) as (watch, clock):
         await watch.tick(datetime.now(UTC))
@@ -224,6 +227,7 @@ async def test_a_standby_that_was_there_is_missed_for_a_day(pair: Pair, settings
         assert raised(watch) == []
 
 
+@pytest.mark.thorough
 async def test_a_database_that_cannot_be_read_raises_no_alert_of_its_own(pair: Pair, settings: Settings) -> None:
     async with watched(pair, settings) as (watch, _):
         await watch.tick(datetime.now(UTC))

@@ -124,6 +124,7 @@ async def jobs_in(databases: Databases) -> int:
         return int(await connection.fetchval("SELECT count(*) FROM ai_jobs"))
 
 
+@pytest.mark.thorough
 async def test_restored_central_that_names_a_retired_database_gets_the_name_of_its_successor(
     production: Production,
 ) -> None:
@@ -142,6 +143,7 @@ async def test_restored_central_that_names_a_retired_database_gets_the_name_of_i
         assert await jobs_in(databases) == 5
 
 
+@pytest.mark.thorough
 async def test_a_retired_database_is_refused_everywhere_with_its_successor_and_the_time(
     production: Production, database_copies: DatabaseCopies, tmp_path: Path
 ) -> None:
@@ -170,6 +172,7 @@ async def test_a_retired_database_is_refused_everywhere_with_its_successor_and_t
     await production.core.databases.refresh_pools()
 
 
+@pytest.mark.thorough
 async def test_an_operator_can_return_to_a_retired_database_in_so_many_words(production: Production) -> None:
     settings, databases = production.settings, production.core.databases
     await attach(settings, "pool_2", production.former, retired=True)
@@ -182,6 +185,7 @@ async def test_an_operator_can_return_to_a_retired_database_in_so_many_words(pro
     await databases.refresh_pools()
 
 
+@pytest.mark.thorough
 async def test_a_copy_from_before_the_mark_is_recognized_by_the_time_at_which_it_became_the_pool(
     production: Production,
 ) -> None:
@@ -202,6 +206,7 @@ async def test_a_copy_from_before_the_mark_is_recognized_by_the_time_at_which_it
     assert databases.unavailable == {}
 
 
+@pytest.mark.thorough
 async def test_a_central_that_is_older_than_its_pool_is_noticed(production: Production) -> None:
     """As a disk snapshot of central that was put back."""
     settings, databases = production.settings, production.core.databases
@@ -213,6 +218,7 @@ async def test_a_central_that_is_older_than_its_pool_is_noticed(production: Prod
     assert databases.unavailable == {}
 
 
+@pytest.mark.thorough
 async def test_a_pool_that_was_restored_under_its_old_name_waits_for_the_operator(
     settings: Settings, database_copies: DatabaseCopies, tmp_path: Path
 ) -> None:
@@ -274,6 +280,7 @@ async def test_at_a_terminal_the_command_asks_and_attaches(production: Productio
     await production.core.databases.refresh_pools()
 
 
+@pytest.mark.thorough
 async def test_a_restored_central_takes_no_database_while_the_old_one_uses_the_pool(production: Production) -> None:
     with pytest.raises(DatabaseError, match=r"used pool pool_2 \d+ seconds? ago. Stop its control planes, wait 30"):
         await attach(production.restored, "pool_2", production.successor)
@@ -307,6 +314,7 @@ async def test_every_failpoint_of_adopting_is_tested() -> None:
     }
 
 
+@pytest.mark.thorough
 async def test_a_pool_that_central_has_forgotten_is_attached_again(
     production: Production, database_copies: DatabaseCopies
 ) -> None:
@@ -321,6 +329,7 @@ async def test_a_pool_that_central_has_forgotten_is_attached_again(
     assert (await production.core.databases.pool("pool_3")).dsn == dsn
 
 
+@pytest.mark.thorough
 async def test_doctor_names_tenants_that_were_moved_to_another_pool(production: Production) -> None:
     tenant = production.ann.tenant_id
     [row] = await run(dsn_of(production.settings), f"SELECT slug FROM tenants WHERE id = '{tenant}'")

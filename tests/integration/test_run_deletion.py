@@ -117,6 +117,7 @@ async def test_a_deleted_run_leaves_no_row_no_file_and_no_object_and_charges_do_
     await core.check()
 
 
+@pytest.mark.thorough
 async def test_a_repeated_request_has_the_same_outcome_until_the_run_is_gone(
     pipelines: PipelineHarness, ann: Member
 ) -> None:
@@ -167,6 +168,7 @@ async def test_jobs_of_a_canceled_run_are_settled_before_it_is_removed(pipelines
     assert await left_of(pipelines, run) == {}
 
 
+@pytest.mark.thorough
 async def test_a_run_whose_image_an_active_job_reads_is_removed_when_that_job_has_ended(
     core: Core, pipelines: PipelineHarness, ann: Member
 ) -> None:
@@ -184,6 +186,7 @@ async def test_a_run_whose_image_an_active_job_reads_is_removed_when_that_job_ha
     assert (await left_of(pipelines, run), await files_of(pipelines, run)) == ({}, [])
 
 
+@pytest.mark.thorough
 async def test_an_image_that_a_video_shows_stays(pipelines: PipelineHarness, media: MediaHarness, ann: Member) -> None:
     run = await ended_run(pipelines)
     [first, *_] = await pipelines.candidates(run)
@@ -222,6 +225,7 @@ async def test_a_crash_between_two_batches_leaves_work_for_the_next_start(
     await core.check()
 
 
+@pytest.mark.thorough
 async def test_runs_that_ended_long_ago_are_deleted_if_the_settings_say_so(
     core: Core, ann: Member, media: MediaHarness, pipelines: PipelineHarness
 ) -> None:

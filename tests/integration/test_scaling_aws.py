@@ -20,6 +20,8 @@ from callsheet.worker.agent.ec2 import Protection
 from tests.support.fleets.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_response, late_responses, refusal
 from tests.support.run.ports import free_port
 
+pytestmark = pytest.mark.thorough
+
 NAMES = itertools.count(1)
 
 
@@ -214,7 +216,6 @@ async def test_on_demand_workers_have_a_group_of_their_own(aws: str, client: Any
     assert (state(client, spot)[0], state(client, paid)[0]) == (3, 0)
 
 
-@pytest.mark.thorough
 async def test_the_mixed_instances_policy_is_written_once(aws: str, client: Any) -> None:
     group, plain = create_group(client, mixed=True), create_group(client)
     shares = {"on_demand_minimum": 1, "spot_share": 0.75}

@@ -14,6 +14,8 @@ from callsheet.scaling.policy import Policy
 from tests.support.fleets.kubernetes_api import COST, NAME, NAMESPACE, Cluster, serving, write_kubeconfig
 from tests.support.run.ports import free_port
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 async def driver() -> AsyncIterator[Kubernetes]:

@@ -58,6 +58,7 @@ async def test_local_storage_that_refuses_writes_is_a_critical_alert_until_it_ta
     await storage.close()
 
 
+@pytest.mark.thorough
 async def test_an_s3_server_that_is_gone_is_a_critical_alert_for_reads_and_writes(core: Core, tmp_path: Path) -> None:
     with seaweedfs_process(tmp_path) as service:
         service.server.create_bucket(BUCKET)

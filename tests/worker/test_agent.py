@@ -51,6 +51,7 @@ async def test_the_engine_gets_the_users_file_in_a_folder_of_its_own_under_a_nam
     assert prompt["client_id"]
 
 
+@pytest.mark.thorough
 async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_from_users_files(
     agent_harness: AgentHarness,
 ) -> None:
@@ -93,6 +94,7 @@ async def test_an_agent_without_a_fleet_has_the_stage_of_its_settings(agent_harn
     assert (worker["stage"], worker["registration_source"]) == ("staging", "workflows")
 
 
+@pytest.mark.thorough
 async def test_a_file_that_was_fetched_before_is_not_fetched_again(agent_harness: AgentHarness) -> None:
     agent_harness.agent()
     person = await agent_harness.person()
@@ -160,6 +162,7 @@ async def test_a_failed_run_fails_the_job_with_the_message_of_the_engine(
     assert await agent_harness.worker_harness.balance(person) == balance
 
 
+@pytest.mark.thorough
 async def test_an_empty_file_of_the_engine_fails_the_job_with_an_error_of_its_own(agent_harness: AgentHarness) -> None:
     agent_harness.engine.content = b""
     person = await agent_harness.person()
@@ -229,6 +232,7 @@ async def test_a_lost_lease_stops_the_run_without_a_report(agent_harness: AgentH
     assert (await agent_harness.worker_harness.shown(person, job_id))["status"] == "processing"
 
 
+@pytest.mark.thorough
 async def test_a_run_that_takes_longer_than_it_may_is_stopped(agent_harness: AgentHarness) -> None:
     agent_harness.engine.scenario = "held"
     await agent_harness.worker_harness.central("UPDATE workflows SET run_limit_seconds = 1")
@@ -239,6 +243,7 @@ async def test_a_run_that_takes_longer_than_it_may_is_stopped(agent_harness: Age
     await until(lambda: agent_harness.engine.running is None)
 
 
+@pytest.mark.thorough
 async def test_a_run_that_takes_longer_than_its_worker_allows_fails_although_its_workflow_allows_more(
     agent_harness: AgentHarness,
 ) -> None:
@@ -251,6 +256,7 @@ async def test_a_run_that_takes_longer_than_its_worker_allows_fails_although_its
     await until(lambda: agent_harness.engine.running is None)
 
 
+@pytest.mark.thorough
 async def test_a_result_that_cannot_be_fetched_is_within_the_run_limit_although_no_start_was_seen(
     agent_harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +326,7 @@ async def test_an_unavailable_engine_costs_no_job_its_attempt(agent_harness: Age
     assert (await agent_harness.closed(job_id))["attempts"] == 1
 
 
+@pytest.mark.thorough
 async def test_the_token_is_readable_by_its_user_only_and_used_at_the_next_start(agent_harness: AgentHarness) -> None:
     agent = agent_harness.agent(worker_id="gpu-7")
     token = agent_harness.directory / "token.json"

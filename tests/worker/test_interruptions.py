@@ -287,6 +287,7 @@ async def test_damaged_files_do_not_prevent_a_start(agent_harness: AgentHarness)
     await until(lambda: [path.name for path in reports.iterdir()] == ["a-folder.json"])
 
 
+@pytest.mark.thorough
 async def test_a_heartbeat_after_the_report_does_not_count_as_a_lost_lease(
     agent_harness: AgentHarness, logged: io.StringIO
 ) -> None:

@@ -37,6 +37,7 @@ def seconds(span: dict[str, Any]) -> tuple[datetime, datetime]:
     return datetime.fromisoformat(span["started_at"]), datetime.fromisoformat(span["ended_at"])
 
 
+@pytest.mark.thorough
 async def test_nodes_run_within_their_attempt_and_the_second_time_they_are_cached(
     rendering_harness: AgentHarness,
 ) -> None:

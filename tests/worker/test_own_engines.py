@@ -53,6 +53,7 @@ def pids(directory: Path) -> dict[str, int]:
     return {name: note["pid"] for name, note in notes.items() if started_at(note["pid"]) == note["started"]}
 
 
+@pytest.mark.thorough
 async def test_engines_are_started_kept_alive_one_by_one_and_ended_with_the_agent(
     agent_harness: AgentHarness, comfyui: Path
 ) -> None:

@@ -43,6 +43,7 @@ async def plane(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path:
             yield plane
 
 
+@pytest.mark.thorough
 async def test_an_agent_is_started_for_the_first_job_and_ended_when_it_is_done(plane: ControlPlane) -> None:
     async with open_worker_harness(plane) as worker_harness:
         request = CreateFleetRequest(slug="here", workflow_slugs=[worker_harness.jobs_api.workflow])

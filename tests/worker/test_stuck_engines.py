@@ -52,6 +52,7 @@ async def attempts(agent_harness: AgentHarness) -> list[tuple[str, int]]:
     return [(row["status"], row["attempts"]) for row in rows]
 
 
+@pytest.mark.thorough
 async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it_was_restarted(
     agent_harness: AgentHarness,
 ) -> None:
@@ -268,6 +269,7 @@ async def test_an_executor_that_died_says_which_node_it_died_at(tmp_path: Path) 
         await engine.close()
 
 
+@pytest.mark.thorough
 async def test_waiting_behind_the_run_of_another_client_does_not_count_for_the_run_limit(
     agent_harness: AgentHarness,
 ) -> None:

@@ -49,6 +49,7 @@ def interrupted(callsheet: Callsheet, number: signal.Signals, server: socket.soc
             return command.end(number)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_ends_a_start_that_waits_for_its_database(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with silent_server() as server:
@@ -58,6 +59,7 @@ def test_a_signal_ends_a_start_that_waits_for_its_database(tmp_path: Path, numbe
     assert (ended.code, ended.out, ended.err) == (code, "", "")
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_a_worker_that_looks_for_its_id(tmp_path: Path) -> None:
     with silent_server() as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"

@@ -153,6 +153,7 @@ def test_an_operation_may_be_removed_after_a_release_in_which_it_was_deprecated(
     assert breaking_changes(old, new) == []
 
 
+@pytest.mark.thorough
 def test_the_document_of_a_release_is_stored_and_compared(tmp_path: Path) -> None:
     current, file = current_document(), tmp_path / "released.json.gz"
     assert released_document(file) is None

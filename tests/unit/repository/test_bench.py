@@ -17,6 +17,7 @@ from bench.processes import ROOT
 from bench.results import Result
 
 
+@pytest.mark.thorough
 def test_a_benchmark_writes_where_it_ran_and_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results" / "latest.json"
     from bench.__main__ import main

@@ -124,6 +124,7 @@ def test_the_command_compares_policies_in_one_table(capsys: pytest.CaptureFixtur
     assert [row.split("  ")[0] for row in rows] == ["kept, max 1", "kept, max 2"]
 
 
+@pytest.mark.thorough
 def test_the_command_prints_json_that_is_the_same_each_time(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = (*MADE, "--json", "--run-noise", "0.5", "--interruptions-per-hour", "1", "--seed", "7")
     first = run(capsys, *arguments)
@@ -135,6 +136,7 @@ def test_the_command_prints_json_that_is_the_same_each_time(capsys: pytest.Captu
     assert policy["policy"]["maximum"] == 1
 
 
+@pytest.mark.thorough
 def test_a_trace_that_the_command_wrote_gives_the_same_report(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
