@@ -58,9 +58,9 @@ FOR KEY SHARE
 
 -- part: has_key
 -- Equality is written as a comparison of rows, which only the index of the keys supports: a plan made while the table
--- was empty used the primary key and read every job of the tenant.
+-- was empty used the primary key and read every job of the tenant. Only jobs with a key are in that index.
 (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
-  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id) AND idempotency_key IS NOT NULL
 
 -- part: matches_filter
 -- The filters of a JobListFilter. A filter that is NULL matches every job. They are one CASE, for which a plan that is

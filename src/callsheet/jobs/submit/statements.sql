@@ -91,7 +91,7 @@ WITH new_job AS MATERIALIZED (
         WHERE balance >= (job).cost AND active < active_limit AND has_files AND has_video AND has_room
           AND has_webhook AND wait_seconds IS NULL AND slot_refusal IS NULL AND budget_refusal IS NULL
     ) accepted
-    ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
+    ON CONFLICT (tenant_id, user_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, effect_id, video_id, created_at,
         deadline_at
 ), event AS (

@@ -14,8 +14,6 @@ CREATE TABLE token_transactions (
     note                     text,
     budget_periods           bigint[],
     CONSTRAINT one_line_per_cycle_and_type UNIQUE (tenant_id, job_id, charge_cycle, type),
-    -- It does not begin with the tenant: a plan made while the table was empty used it to find a line of a job.
-    CONSTRAINT one_line_per_payment UNIQUE (provider_transaction_id, tenant_id, type),
     CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
     CONSTRAINT job_exists FOREIGN KEY (tenant_id, job_id) REFERENCES ai_jobs (tenant_id, id),
     CONSTRAINT type_is_known CHECK (
@@ -45,6 +43,10 @@ COMMENT ON COLUMN token_transactions.kept IS
     'In a refund: tokens of the reserve that were not given back. The sum of reserve, refund and this is 0.';
 COMMENT ON COLUMN token_transactions.budget_periods IS
     'In a reserve: the periods of budgets that the tokens were taken from. A refund gives them back to the same ones.';
+-- It does not begin with the tenant: a plan made while the table was empty used it to find a line of a job. Lines of jobs,
+-- which are most lines, are not in it.
+CREATE UNIQUE INDEX one_line_per_payment ON token_transactions (provider_transaction_id, tenant_id, type)
+    WHERE provider_transaction_id IS NOT NULL;
 -- Consumed or refunded, never both.
 CREATE UNIQUE INDEX one_settlement_per_cycle ON token_transactions (tenant_id, job_id, charge_cycle)
     WHERE type IN ('JOB_CONSUME', 'JOB_REFUND');
