@@ -26,6 +26,7 @@ from callsheet.pipelines.room import pipeline_routers
 from callsheet.plumbing.http.application import check_by_path
 from callsheet.plumbing.http.edge import CallerCheck
 from callsheet.plumbing.http.routing import Router
+from callsheet.quotes.room import quote_routers
 from callsheet.scaling.room import scaling_routers
 from callsheet.tasks.room import task_routers
 from callsheet.wallet.room import wallet_routers
@@ -49,6 +50,7 @@ def all_routers(rooms: Rooms) -> list[Router]:
         *pipeline_routers(rooms.pipelines, api.presenter, users),
         *library_routers(rooms.library, users),
         *batch_routers(rooms.batches, users),
+        *quote_routers(databases, rooms.effects.effect_jobs, rooms.tasks, jobs, api, users),
         *delivery_routers(rooms.deliveries, users),
         *budget_routers(rooms.budgets, users),
         *wallet_routers(databases, rooms.wallet, identity, jobs.journal.wallet_changed),

@@ -21,8 +21,6 @@ from callsheet.tasks.generation_routes import generation_router, product_router
 from callsheet.tasks.limits import TaskLimits
 from callsheet.tasks.plans import Plans
 from callsheet.tasks.products import Products
-from callsheet.tasks.quote_routes import quote_router
-from callsheet.tasks.quotes import Quotes
 from callsheet.tasks.reader import TaskReader
 from callsheet.tasks.routes import provider_router, task_router
 from callsheet.tasks.run_tasks import RunTasks
@@ -38,7 +36,6 @@ class TasksRoom(Room):
     generation: GenerationJobs
     synchronous: SynchronousTasks
     for_runs: RunTasks
-    quotes: Quotes
 
 
 def open_tasks(
@@ -66,7 +63,6 @@ def open_tasks(
         generation=generation,
         synchronous=synchronous,
         for_runs=RunTasks(actors, plans),
-        quotes=Quotes(databases, effects, submission, generation, jobs.submission, jobs.submission.usage),
     )
 
 
@@ -83,5 +79,4 @@ def task_routers(
         provider_router(tasks.actors, providers, authentication),
         generation_router(tasks.generation, jobs_api.presenter, authentication),
         product_router(tasks.products, authentication),
-        quote_router(tasks.quotes, jobs_api.waits, authentication),
     ]

@@ -8,7 +8,7 @@ from callsheet.identity.access.authentication import Authentication
 from callsheet.identity.access.principal import Principal
 from callsheet.jobs.show.expected_waits import ExpectedWaits
 from callsheet.plumbing.http.routing import Router
-from callsheet.tasks.quotes import Quotes
+from callsheet.quotes.quotes import Quotes
 from callsheet.wire.money.quotes import Quote, QuoteRequest
 
 

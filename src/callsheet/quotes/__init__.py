@@ -1,0 +1,1 @@
+"""Quotes: what a submit of any kind would cost now, how long it would take, and what would refuse it."""
