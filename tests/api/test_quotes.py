@@ -13,6 +13,7 @@ from tests.support.http.accounts import People, Person
 from tests.support.http.actor_harness import ActorHarness
 from tests.support.http.catalog_api import CatalogApi
 from tests.support.http.responses import assert_refused
+from tests.support.pipelines.pipeline_harness import BASE, FIX
 
 LAMP = {"title": "Desk lamp", "description": "Warm light"}
 FORMULA = (
@@ -145,3 +146,138 @@ async def test_tasks_and_typed_jobs_are_quoted_like_they_are_submitted(actor_har
     wrong = {"actor": "echo", "queue_name": "no-such-queue"}
     quote = (await actor_harness.ask(ann, "POST", "/api/quotes", {"task": wrong})).json()
     assert (quote["cost"], [each["field"] for each in quote["missing"]]) == (None, ["queue_name"])
+
+
+def random_batch(draw: random.Random, file_id: str) -> dict[str, Any]:
+    """Items or a grid, of files and random values."""
+    strengths = [draw.randint(0, 20) / 2 for _ in range(draw.randint(1, 3))]
+    prompts = ["x" * draw.randint(1, 60) for _ in strengths]
+    if draw.random() < 0.5:
+        values = {"strength": strengths, "prompt": prompts, "tiled": [True, False]}
+        return {"grid": {"input_file_ids": [file_id], "values": values}}
+    items = [
+        {"input_file_id": file_id, "input_payload": {"strength": strength, "prompt": prompt}}
+        for strength, prompt in zip(strengths, prompts, strict=True)
+    ]
+    return {"items": items, "input_payload": {"style": draw.choice(["noir", "pastel"])}}
+
+
+async def test_a_quote_of_a_batch_is_what_the_submit_holds_for_random_items(
+    plane: ControlPlane, catalog_api: CatalogApi
+) -> None:
+    effect = await catalog_api.effect(price_formula=FORMULA)
+    ann, draw = await catalog_api.person(tokens=100_000), random.Random(11)
+    file_id, totals = await catalog_api.file(ann), set()
+    for _ in range(6):
+        body = {"effect_id": effect["slug"], **random_batch(draw, file_id)}
+        before = await rows_of(plane, ann)
+        quote = await quoted(catalog_api, ann, batch=body)
+        assert await rows_of(plane, ann) == before
+        assert missing(quote) == []
+        batch = await catalog_api.made("/api/batches", body, person=ann)
+        balance = (await catalog_api.shown(ann, "/api/wallet"))["balance"]
+        assert (quote["cost"], quote["jobs"]) == (batch["cost"], batch["items"]), body
+        assert quote["balance"] - balance == batch["cost"]
+        jobs = (await catalog_api.shown(ann, f"/api/ai-jobs?batch_id={batch['id']}&limit=200"))["items"]
+        costs = [job["cost"] for job in sorted(jobs, key=lambda job: int(job["batch_item"]))]
+        assert (quote["prices"]["lowest"], quote["prices"]["highest"]) == (min(costs), max(costs))
+        if (each := quote["prices"]["each"]) is not None:
+            found = [{"cost": c, "items": costs.count(c), "first_item": costs.index(c) + 1} for c in sorted({*costs})]
+            assert each == found
+        totals.add(batch["cost"])
+        await catalog_api.call("POST", f"/api/batches/{batch['id']}/cancel", person=ann)
+    assert len(totals) > 3
+
+
+@pytest.mark.parametrize(
+    ("body", "cost", "jobs"),
+    [
+        ({}, None, None),
+        ({"grid": {"values": {"strength": [1] * 40, "style": ["noir"] * 26}}}, None, None),
+        ({"items": [{}], "effect_id": "nothing"}, None, None),
+        ({"items": [{}], "priority": 5}, None, None),
+        ({"items": [{"input_payload": {"strength": 3}}, {"input_payload": {"strength": 99}}]}, None, 2),
+        ({"items": [{"input_payload": {"strength": 3}}, {"input_payload": {"strength": 4}}]}, 14, 2),
+        ({"items": [{"input_payload": {"seed": 1}}], "webhook_url": "https://shop.example/none"}, 15, 1),
+        ({"grid": {"values": {"strength": [1, 99], "style": ["noir", "pastel"]}}}, None, 4),
+    ],
+)
+async def test_what_a_batch_lacks_is_quoted_as_the_submit_refuses_it(
+    catalog_api: CatalogApi, body: dict[str, Any], cost: int | None, jobs: int | None
+) -> None:
+    effect = await catalog_api.effect(price_formula="strength * 2")
+    ann = await catalog_api.person(tokens=1000)
+    request = {"effect_id": effect["slug"], "input_payload": {"prompt": "a cat"}, **body}
+    quote = await quoted(catalog_api, ann, batch=request)
+    refused = (await catalog_api.call("POST", "/api/batches", request, person=ann)).json()
+    assert (quote["cost"], quote["jobs"], quote["can_submit"]) == (cost, jobs, False)
+    named = [(each["field"], each["message"]) for each in quote["missing"] if each["code"] == refused["code"]]
+    assert named[: len(refused["errors"])] == [(each["field"], each["reason"]) for each in refused["errors"]]
+
+
+async def test_a_quote_of_a_batch_names_the_item_once_and_every_limit(
+    plane: ControlPlane, catalog_api: CatalogApi
+) -> None:
+    effect = await catalog_api.effect(credits_cost=30)
+    ann = await catalog_api.person(tokens=100)
+    file_id = await catalog_api.file(ann)
+    grid = {"input_file_ids": [file_id], "values": {"strength": [1, 99], "style": ["noir", "pastel"]}}
+    body = {"effect_id": effect["slug"], "input_payload": {"prompt": "a cat"}, "grid": grid}
+    quote = await quoted(catalog_api, ann, batch=body)
+    assert [(each["code"], each["field"], each["item"]) for each in quote["missing"]] == [
+        ("invalid_request", "grid.values.strength.1", 3),
+        ("insufficient_tokens", None, None),
+    ]
+    assert quote["missing"][1]["message"] == "The batch costs 120 tokens, and the wallet has 100."
+    assert quote["prices"] == {"lowest": 30, "highest": 30, "each": [{"cost": 30, "items": 4, "first_item": 1}]}
+    limits = {each["code"]: (each["used"], each["limit"]) for each in quote["limits"]}
+    assert limits["active_jobs"] == (0, plane.settings.jobs.batch_jobs_per_user)
+    assert limits["batches_per_minute"] == (None, plane.settings.jobs.batches_per_minute)
+    assert quote["wait"]["code"] == "no_live_worker"
+    many = {**body, "grid": None, "items": [{"input_payload": {"strength": 99}}] * 150}
+    quote = await quoted(catalog_api, ann, batch=many)
+    assert (len(quote["missing"]), quote["not_listed"]) == (100, 201)
+    assert [each["item"] for each in quote["missing"][:4]] == [1, 1, 2, 2]
+
+
+async def image_workflow(catalog_api: CatalogApi, graph: dict[str, Any], cost: int) -> str:
+    image = {"output_extension": "png", "output_mime_type": "image/png", "properties": []}
+    made = await catalog_api.workflow(graph=graph, **image)
+    await catalog_api.effect(made["slug"], credits_cost=cost)
+    return str(made["slug"])
+
+
+async def test_a_run_is_quoted_by_its_steps_within_its_budget(plane: ControlPlane, catalog_api: CatalogApi) -> None:
+    base, fix = [await image_workflow(catalog_api, graph, cost) for graph, cost in ((BASE, 3), (FIX, 5))]
+    ann = await catalog_api.person(tokens=0)
+    steps = [
+        {"name": "Base", "workflow": base, "needs_run_prompt": True, "max_children": 4},
+        {"name": "Fix", "workflow": fix, "needs_parent_image_path": True},
+    ]
+    pipeline = await catalog_api.made("/api/pipelines", {"slug": "p", "name": "P", "steps": steps}, person=ann)
+    body = {"name": "A run", "budget": 1000, "prompt": "a gym", "target_leaves": 8}
+    before = await rows_of(plane, ann)
+    quote = await quoted(catalog_api, ann, run={**body, "pipeline": "p"})
+    assert await rows_of(plane, ann) == before
+    assert [(each["slug"], each["cost"], each["candidates"]) for each in quote["steps"]] == [
+        ("base", 3, 2),
+        ("fix", 5, 8),
+    ]
+    assert (quote["cost"], quote["jobs"], missing(quote)) == (2 * 3 + 8 * 5, 10, [])
+    assert (quote["limits"][0]["code"], quote["limits"][0]["used"]) == ("active_runs", 0)
+    assert quote["wait"]["code"] == "no_live_worker"
+    assert (await quoted(catalog_api, ann, run={**body, "pipeline": "p", "budget": 20}))["cost"] == 20
+    for wrong in ({"prompt": None}, {"variables": {"color": "red"}}, {"concurrency": 1000}):
+        quote = await quoted(catalog_api, ann, run={**body, **wrong, "pipeline": "p"})
+        refused = (
+            await catalog_api.call("POST", f"/api/pipelines/{pipeline['id']}/runs", {**body, **wrong}, person=ann)
+        ).json()
+        assert missing(quote) == [(refused["code"], each["field"]) for each in refused["errors"]]
+    taken = {**body, "target_folder": "mine"}
+    await catalog_api.made("/api/pipelines/p/runs", taken, person=ann)
+    quote = await quoted(catalog_api, ann, run={**taken, "pipeline": "p"})
+    assert (missing(quote), quote["limits"][0]["used"]) == ([("conflict", "target_folder")], 1)
+    bob = await catalog_api.person("pool_2")
+    for name in ("p", pipeline["id"]):
+        quote = await quoted(catalog_api, bob, run={**body, "pipeline": name})
+        assert (quote["cost"], quote["jobs"], missing(quote)) == (None, None, [("not_found", "pipeline")])

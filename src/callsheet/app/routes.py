@@ -50,7 +50,7 @@ def all_routers(rooms: Rooms) -> list[Router]:
         *pipeline_routers(rooms.pipelines, api.presenter, users),
         *library_routers(rooms.library, users),
         *batch_routers(rooms.batches, users),
-        *quote_routers(databases, rooms.effects.effect_jobs, rooms.tasks, jobs, api, users),
+        *quote_routers(databases, jobs, rooms.effects, rooms.tasks, rooms.batches, rooms.pipelines, api.waits, users),
         *delivery_routers(rooms.deliveries, users),
         *budget_routers(rooms.budgets, users),
         *wallet_routers(databases, rooms.wallet, identity, jobs.journal.wallet_changed),

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from callsheet.batches.items import VALUES, Item, items_of
+from callsheet.batches.drafts import BatchDraft, DraftItem
+from callsheet.batches.items import Item, items_of
 from callsheet.catalog.effects import Effects
-from callsheet.catalog.offers import EffectRecipe
 from callsheet.effects.effect_jobs import EffectJobs
 from callsheet.identity.access.principal import Owner, Principal
-from callsheet.identity.accounts.quotas import payload_problems
 from callsheet.jobs.change.batch_changes import BatchChanges
 from callsheet.jobs.change.retry import Retried
 from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.submit.batch_submission import BatchCheck
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.jobs.submit.priorities import check_priority
 from callsheet.library.downloads import LibraryDownloads
@@ -29,12 +29,10 @@ from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page, metadata_of
 from callsheet.wire.effects import Batch, BatchCounts, BatchFilter, SubmitBatch
-from callsheet.wire.errors import FieldProblem, IdempotencyKeyReused, InvalidRequest, NotFound, RateLimited, RatePolicy
+from callsheet.wire.errors import IdempotencyKeyReused, NotFound, RateLimited, RatePolicy, Refusal
 
 SQL = statements("callsheet.batches")
 SUBMIT_SQL = statements("callsheet.jobs.submit")
-# Problems that one response names.
-MAX_PROBLEMS = 20
 
 
 class BatchRow(NamedTuple):
@@ -69,18 +67,6 @@ class SubmittedBatch:
     replayed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
-    """The jobs of a batch, ready for submission."""
-
-    recipe: EffectRecipe
-    jobs: Sequence[NewJob]
-
-    @property
-    def cost(self) -> int:
-        return sum(job.cost for job in self.jobs)
-
-
 class Batches:
     def __init__(
         self,
@@ -94,7 +80,6 @@ class Batches:
         self._databases = databases
         self._effects = effects
         self._effect_jobs = effect_jobs
-        self._quotas = jobs.submission.quotas
         self._submission = jobs.batch_submission
         self._changes: BatchChanges = jobs.batch_changes
         self._downloads = downloads
@@ -103,15 +88,15 @@ class Batches:
     async def submit(self, principal: Principal, request: SubmitBatch) -> SubmittedBatch:
         """Accepts all items, or none. Once this returns, each of them ends as any other job does."""
         pool = await self._databases.pool(principal.pool)
-        items = items_of(request)
-        check_priority(principal, request.priority)
+        items = _items(principal, request)
         key = await _Key.of(pool, principal, request)
         async with pool.connection() as connection:
             earlier = await key.earlier(connection, principal)
         if earlier is not None:
             return SubmittedBatch(_view(earlier), replayed=True)
-        prepared = await self.prepare(principal, request, items)
-        await self._effect_jobs.mark_used(prepared.recipe)
+        draft = await self.draft_of(principal, request, items)
+        draft.refuse()
+        await self._effect_jobs.mark_used(draft.recipe)
         batch_id, winners = uuid7(), list[BatchRow]()
 
         async def begin(connection: Connection) -> bool:
@@ -120,43 +105,41 @@ class Batches:
                 winners.append(winner)
                 return False
             await self._require_turn(connection, principal)
-            await self._insert(connection, principal, request, batch_id, prepared, key)
+            await self._insert(connection, principal, request, batch_id, draft, key)
             return True
 
-        jobs = [
-            replace(
-                job,
-                batch_id=batch_id,
-                batch_item=number,
-                key_id=principal.key_id,
-                client_reference=item.client_reference,
-                metadata=item.metadata,
-                webhook_url=request.webhook_url,
-            )
-            for number, (job, item) in enumerate(zip(prepared.jobs, items, strict=True), 1)
-        ]
+        jobs = draft.jobs(principal, batch_id)
         await self._submission.submit(pool, principal, jobs, begin)
         if winners:
             return SubmittedBatch(_view(winners[0]), replayed=True)
         return SubmittedBatch(await self.get(principal, batch_id), replayed=False)
 
-    async def prepare(self, principal: Owner, request: SubmitBatch, items: Sequence[Item]) -> PreparedBatch:
-        """The jobs of all items. The refusal names each item and field that is wrong."""
-        quotas = await self._quotas.of(principal.tenant_id)
-        wanted = [item.wanted for item in items]
-        _refuse(
-            problem
-            for item in items
-            for problem in item.problems(list(payload_problems(quotas, VALUES, item.wanted.input_payload)))
-        )
-        recipe, jobs = await self._effect_jobs.prepare_all(principal, request.effect_id, wanted)
-        _refuse(
-            problem
-            for item, job in zip(items, jobs, strict=True)
-            if isinstance(job, InvalidRequest)
-            for problem in item.problems(job.errors)
-        )
-        return PreparedBatch(recipe, [job for job in jobs if isinstance(job, NewJob)])
+    async def draft(self, principal: Principal, request: SubmitBatch) -> BatchDraft:
+        """What `submit` would do with the request, for a quote. Raises a refusal if the request has no items."""
+        return await self.draft_of(principal, request, _items(principal, request))
+
+    async def draft_of(self, principal: Owner, request: SubmitBatch, items: Sequence[Item]) -> BatchDraft:
+        recipe, drafts = await self._effect_jobs.drafts(principal, request.effect_id, [item.wanted for item in items])
+        return BatchDraft(recipe, request, [*map(DraftItem, items, drafts)])
+
+    @property
+    def limits(self) -> tuple[int, int | None]:
+        """How many jobs of batches a user may have at once, and how many batches in a minute."""
+        return self._submission.limit(), self._settings.batches_per_minute
+
+    async def standing(self, principal: Principal, jobs: Sequence[NewJob]) -> BatchCheck:
+        return await self._submission.standing(await self._databases.pool(principal.pool), principal, jobs)
+
+    async def refusals(self, principal: Principal, found: BatchCheck, jobs: Sequence[NewJob]) -> Sequence[Refusal]:
+        """Why a batch of these jobs is not accepted."""
+        pool = await self._databases.pool(principal.pool)
+        refusals = [*await self._submission.refusals(pool, principal, found, jobs)]
+        async with pool.connection() as connection:
+            try:
+                await self._require_turn(connection, principal)
+            except RateLimited as refusal:
+                refusals.append(refusal)
+        return refusals
 
     async def get(self, principal: Principal, batch_id: UUID) -> Batch:
         return _view(await self._row(principal, batch_id))
@@ -222,15 +205,15 @@ class Batches:
         principal: Principal,
         request: SubmitBatch,
         batch_id: UUID,
-        prepared: PreparedBatch,
+        draft: BatchDraft,
         key: _Key,
     ) -> None:
         await SQL["insert_batch"].run(
             connection,
             **_owner(principal),
             id=batch_id,
-            effect_id=prepared.recipe.effect_id,
-            title=prepared.recipe.name,
+            effect_id=draft.recipe.effect_id,
+            title=draft.recipe.name,
             idempotency_key=key.text,
             request_hash=key.request_hash,
             content_hash=key.content_hash,
@@ -238,8 +221,8 @@ class Batches:
             client_reference=request.client_reference,
             metadata=request.metadata,
             webhook_url=request.webhook_url,
-            cost=prepared.cost,
-            items=len(prepared.jobs),
+            cost=draft.cost,
+            items=len(draft.items),
         )
 
 
@@ -298,10 +281,10 @@ def _by_content(document: Any, contents: Mapping[str, str]) -> Any:
     return document
 
 
-def _refuse(problems: Iterator[FieldProblem]) -> None:
-    found = list(dict.fromkeys(problems))
-    if found:
-        raise InvalidRequest.of(found[:MAX_PROBLEMS])
+def _items(principal: Principal, request: SubmitBatch) -> list[Item]:
+    items = items_of(request)
+    check_priority(principal, request.priority)
+    return items
 
 
 def _owner(principal: Principal) -> dict[str, UUID]:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.wire.effects import MAX_ITEMS, BatchGrid, SubmitBatch, SubmitEffectJob
-from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal
 from callsheet.wire.plurals import counted
 
 FILE = "input_file_id"
@@ -29,6 +29,13 @@ class Item:
         """The problems of the job, as problems of the request for the batch."""
         for each in errors:
             yield FieldProblem(self.places.get(each.field, each.field), each.reason)
+
+    def named(self, refusal: Refusal) -> Refusal:
+        """The refusal of the job, as one of the request for the batch."""
+        if isinstance(refusal, InvalidRequest):
+            return InvalidRequest.of([*self.problems(refusal.errors)])
+        refusal.errors = (*self.problems(refusal.errors),)
+        return refusal
 
 
 def items_of(request: SubmitBatch) -> list[Item]:

@@ -126,25 +126,29 @@ class EffectJobs:
         await self.mark_used(recipe)
         return prepared
 
-    async def prepare_all(
+    async def drafts(
         self, principal: Owner, effect_id: str, wanted: Sequence[SubmitEffectJob]
-    ) -> tuple[EffectRecipe, list[NewJob | InvalidRequest]]:
-        """The jobs of a batch of one effect, each ready for submission or with the reason why it is refused."""
+    ) -> tuple[EffectRecipe, list[Draft]]:
+        """The jobs of a batch of one effect, each ready for submission or with the reason why it is refused. Nothing is
+        written.
+        """
         recipe = await self._recipe(effect_id)
+        quotas = await self._submission.quotas.of(principal.tenant_id)
         pool = await self._databases.pool(principal.pool)
         ids = {file_id for each in wanted for file_id in _files_named(recipe, each)}
         files = ReadFiles(await self._files.ready(pool, principal.tenant_id, principal.user_id, sorted(ids)))
         one = EffectJobs(self._databases, self._catalog, files, self._submission)
-        prepared: list[NewJob | InvalidRequest] = []
+        drafts: list[Draft] = []
         size = 0
         for number, each in enumerate(wanted):
             try:
-                job = await one.build(principal, each, recipe)
+                check_payload(quotas, FIELD, each.input_payload)
             except InvalidRequest as refusal:
-                prepared.append(refusal)
+                drafts.append(Draft(_known(principal, recipe), refusal=refusal))
                 continue
-            prepared.append(job)
-            size += len(json.dumps(job.payload))
+            draft = await one.draft_of(principal, each, recipe)
+            drafts.append(draft)
+            size += len(json.dumps(draft.new.payload))
             if size > MAX_BATCH_BYTES:
                 reason = (
                     f"The first {counted(number + 1, 'item')} would have {counted(size, 'byte')}, and the limit of "
@@ -152,7 +156,7 @@ class EffectJobs:
                 raise InvalidRequest.field("items", f"{reason}a batch is {MAX_BATCH_BYTES}. Send several batches.")
             if number % YIELD_AFTER == 0:
                 await asyncio.sleep(0)
-        return recipe, prepared
+        return recipe, drafts
 
     async def mark_used(self, recipe: EffectRecipe) -> None:
         """An effect with jobs cannot be deleted. Refused if it was deleted or unpublished meanwhile."""
@@ -162,19 +166,22 @@ class EffectJobs:
 
     async def draft(self, principal: Principal, wanted: SubmitEffectJob) -> Draft:
         """What `submit` would do with the request, for a quote. Nothing is written."""
-        known = outline(principal, KIND)
         try:
             await self._check_form(principal, wanted)
             recipe = await self._recipe(wanted.effect_id)
         except Refusal as refusal:
-            return Draft(known, refusal=refusal)
+            return Draft(outline(principal, KIND), refusal=refusal)
+        return await self.draft_of(principal, wanted, recipe)
+
+    async def draft_of(self, principal: Owner, wanted: SubmitEffectJob, recipe: EffectRecipe) -> Draft:
         request = await self._read(principal, wanted, recipe)
         try:
             new = await self._job(principal, wanted, request)
         except Refusal as refusal:
-            known = replace(known, workflow_id=recipe.workflow_id, stage=recipe.stage, provider=recipe.provider)
             problems = (*request.problems, *request.inputs.problems)
-            return Draft(known, request.known_cost(), InvalidRequest.of(problems) if problems else refusal)
+            return Draft(
+                _known(principal, recipe), request.known_cost(), InvalidRequest.of(problems) if problems else refusal
+            )
         return Draft(new, new.cost)
 
     async def recipe_and_job(self, principal: Owner, wanted: SubmitEffectJob) -> tuple[EffectRecipe, NewJob]:
@@ -280,6 +287,12 @@ class EffectJobs:
         if original is None:
             raise InvalidRequest.field("video_id", NO_VIDEO)
         return field, original
+
+
+def _known(owner: Owner, recipe: EffectRecipe) -> NewJob:
+    """A job of which only the effect is known."""
+    known = outline(owner, KIND)
+    return replace(known, workflow_id=recipe.workflow_id, stage=recipe.stage, provider=recipe.provider)
 
 
 def described(

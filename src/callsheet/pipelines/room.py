@@ -30,7 +30,7 @@ from callsheet.pipelines.run.deletion import RunDeletion
 from callsheet.pipelines.run.figures import RunMetrics, RunNumbers
 from callsheet.pipelines.run.open_jobs import OpenJobs
 from callsheet.pipelines.run.previews import RunPreviews
-from callsheet.pipelines.run.runs import Runs
+from callsheet.pipelines.run.runs import RunChecks, Runs
 from callsheet.pipelines.run.scheduler import RunScheduler
 from callsheet.pipelines.run.step_jobs import StepJobs
 from callsheet.pipelines.run.task_steps import TaskPlans
@@ -112,7 +112,9 @@ def open_pipelines(
             previews=RunPreviews(pipelines, step_jobs),
         ),
         pipelines=pipelines,
-        runs=Runs(databases, pipelines, step_jobs, jobs.cancellation, settings, wake=scheduler.wake),
+        runs=Runs(
+            databases, pipelines, RunChecks(step_jobs, settings), jobs.cancellation, settings, wake=scheduler.wake
+        ),
         scheduler=scheduler,
         collector=collector,
         guidance=open_guidance(databases, catalog, media, jobs, step_jobs, wake=scheduler.wake),

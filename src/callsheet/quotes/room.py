@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from callsheet.effects.effect_jobs import EffectJobs
+from callsheet.batches.room import BatchesRoom
+from callsheet.effects.room import EffectsRoom
 from callsheet.identity.access.authentication import Authentication
-from callsheet.jobs.room import JobsApi, JobsRoom
+from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.show.expected_waits import ExpectedWaits
+from callsheet.pipelines.room import PipelinesRoom
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
+from callsheet.quotes.quoted_batches import BatchQuotes
+from callsheet.quotes.quoted_jobs import JobQuotes
+from callsheet.quotes.quoted_runs import RunQuotes
 from callsheet.quotes.quotes import Quotes
 from callsheet.quotes.routes import quote_router
 from callsheet.tasks.room import TasksRoom
@@ -14,11 +20,18 @@ from callsheet.tasks.room import TasksRoom
 
 def quote_routers(
     databases: Databases,
-    effects: EffectJobs,
-    tasks: TasksRoom,
     jobs: JobsRoom,
-    jobs_api: JobsApi,
+    effects: EffectsRoom,
+    tasks: TasksRoom,
+    batches: BatchesRoom,
+    pipelines: PipelinesRoom,
+    waits: ExpectedWaits,
     authentication: Authentication,
 ) -> list[Router]:
-    quotes = Quotes(databases, effects, tasks.submission, tasks.generation, jobs.submission, jobs.submission.usage)
-    return [quote_router(quotes, jobs_api.waits, authentication)]
+    submission = jobs.submission
+    quotes = Quotes(
+        JobQuotes(databases, effects.effect_jobs, tasks.submission, tasks.generation, submission, waits),
+        BatchQuotes(batches.batches, submission.usage, waits),
+        RunQuotes(databases, pipelines, submission.usage, waits),
+    )
+    return [quote_router(quotes, authentication)]

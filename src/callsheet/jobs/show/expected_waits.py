@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from callsheet.dispatch.positions import MAX_COUNTED, Positions, RouteLoad
 from callsheet.identity.access.principal import Principal
@@ -23,6 +24,21 @@ class ExpectedWaits:
     async def of(
         self, principal: Principal, routes: Sequence[Route], noun: str = "this effect"
     ) -> Mapping[Route, EffectWait]:
+        found = await self._read(principal, routes)
+        return {route: _wait(outlook(facts, crew), load, crew, noun) for route, (facts, load, crew) in found.items()}
+
+    async def of_jobs(
+        self, principal: Principal, routes: Sequence[Route], number: int, noun: str
+    ) -> tuple[EffectWait | None, int | None]:
+        """The wait of the first of `number` new jobs of one route, and the seconds until the last of them has ended."""
+        for facts, load, crew in (await self._read(principal, routes)).values():
+            last = replace(facts, ahead=load.ahead + number - 1)
+            return _wait(outlook(facts, crew), load, crew, noun), outlook(last, crew).eta_seconds
+        return None, None
+
+    async def _read(
+        self, principal: Principal, routes: Sequence[Route]
+    ) -> Mapping[Route, tuple[Facts, RouteLoad, CapacitySource]]:
         wanted = list(dict.fromkeys(routes))
         if not wanted:
             return {}
@@ -30,7 +46,7 @@ class ExpectedWaits:
         loads = await self._positions.of_new_job(wanted, principal.tenant_id, principal.user_id)
         found = {}
         for route in wanted:
-            load, crew = loads[route], capacity.get(route, NO_WORKERS)
+            load = loads[route]
             facts = Facts(
                 status=JobStatus.QUEUED,
                 now=load.now,
@@ -38,7 +54,7 @@ class ExpectedWaits:
                 average_seconds=load.average_seconds,
                 pause=self._gate.pause_of(route[2], principal.tenant_id),
             )
-            found[route] = _wait(outlook(facts, crew), load, crew, noun)
+            found[route] = (facts, load, capacity.get(route, NO_WORKERS))
         return found
 
 

@@ -6,7 +6,7 @@ them, under the lock of the wallet.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -25,8 +25,9 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import current_request_id
-from callsheet.wire.errors import BudgetReached, InsufficientTokens, InvalidRequest
+from callsheet.wire.errors import BudgetReached, InsufficientStorage, InsufficientTokens, InvalidRequest, Refusal
 from callsheet.wire.jobs import JobStatus
+from callsheet.wire.operate.quotas import QuotaLimits
 
 # Jobs of one statement. A statement for all of them would hold a thousand payloads in memory at once.
 AT_ONCE = 100
@@ -50,16 +51,12 @@ class BatchJobRow(NamedTuple):
     deadline_at: datetime
 
 
-class _NoBudget(Exception):
-    """A budget has no room for all jobs. It is noted after the rollback."""
+class _Refused(Exception):
+    """The jobs are not accepted. The reason is named after the rollback, because finding it takes other queries."""
 
-    def __init__(self, budget: Mapping[str, Any]):
+    def __init__(self, found: BatchCheck):
         super().__init__()
-        self.budget = budget
-
-
-class _NoRoom(Exception):
-    """The user may store no more. The reason is found after the rollback."""
+        self.found = found
 
 
 class BatchSubmission:
@@ -85,61 +82,64 @@ class BatchSubmission:
         """
         self._require_space()
         quotas = await self._usage.quotas.of(owner.tenant_id)
-        limits = {name: getattr(quotas, name) for name in STORAGE_QUOTAS}
         try:
             async with pool.transaction() as connection:
-                found = await self._found(connection, owner, jobs, limits)
+                found = await SQL["check_batch"].row(connection, BatchCheck, **_names(owner, jobs, quotas))
+                assert found is not None
                 if not await begin(connection):
                     return
-                self._check(found, jobs)
+                if not found.has_room or any(self._reasons(found, jobs)):
+                    raise _Refused(found)
                 numbered = [(new, uuid7()) for new in jobs]
                 written = await self._write(connection, owner, numbered, found.has_budgets)
-        except _NoBudget as refused:
-            await note_refusal(pool, owner.tenant_id, refused.budget)
-            raise BudgetReached.of(sum(job.cost for job in jobs), refused.budget, "batch") from None
-        except _NoRoom:
-            raise await self._usage.refusal(pool, owner.tenant_id, owner.user_id) from None
+        except _Refused as refused:
+            reason, *_ = await self.refusals(pool, owner, refused.found, jobs)
+            if isinstance(reason, BudgetReached) and refused.found.budget_refusal is not None:
+                await note_refusal(pool, owner.tenant_id, refused.found.budget_refusal)
+            raise reason from None
         for job in written:
             self._journal.created(owner.tenant_id, owner.user_id, job.job_id, job.new.kind, job.new.cost)
         await hit(Failpoint.BATCH_BEFORE_RELAY)
         await self._relay.dispatch_all([job.entry for job in written])
 
-    async def _found(
-        self, connection: Connection, owner: Owner, jobs: Sequence[NewJob], limits: Mapping[str, Any]
-    ) -> BatchCheck:
-        found = await SQL["check_batch"].row(
-            connection,
-            BatchCheck,
-            tenant_id=owner.tenant_id,
-            user_id=owner.user_id,
-            counted_as=CountedAs.BATCHES.value,
-            # All jobs of a batch are of one effect and one request.
-            key_id=jobs[0].key_id,
-            provider=jobs[0].provider,
-            cost=sum(job.cost for job in jobs),
-            file_ids=list({file_id for job in jobs for file_id in job.input_file_ids}),
-            webhook_url=jobs[0].webhook_url,
-            **limits,
-        )
+    def limit(self) -> int:
+        """How many jobs of batches a user may have at once."""
+        return self._limits.of(CountedAs.BATCHES)
+
+    async def standing(self, pool: Database, owner: Owner, jobs: Sequence[NewJob]) -> BatchCheck:
+        """What `submit` would find for these jobs now. Nothing is written."""
+        quotas = await self._usage.quotas.of(owner.tenant_id)
+        async with pool.connection() as connection:
+            found = await SQL["quote_batch"].row(connection, BatchCheck, **_names(owner, jobs, quotas))
         assert found is not None
         return found
 
-    def _check(self, found: BatchCheck, jobs: Sequence[NewJob]) -> None:
+    async def refusals(
+        self, pool: Database, owner: Owner, found: BatchCheck, jobs: Sequence[NewJob]
+    ) -> Sequence[Refusal]:
+        """Why these jobs are not accepted: `submit` raises the first reason, and a quote lists all."""
+        reasons = [*self._reasons(found, jobs)]
+        try:
+            self._require_space()
+        except InsufficientStorage as refusal:
+            reasons.insert(0, refusal)
+        if not found.has_room:
+            reasons.append(await self._usage.refusal(pool, owner.tenant_id, owner.user_id))
+        return reasons
+
+    def _reasons(self, found: BatchCheck, jobs: Sequence[NewJob]) -> Iterator[Refusal]:
         if not found.has_files:
-            raise InvalidRequest.field(
+            yield InvalidRequest.field(
                 "items", "A file of this batch was deleted while the batch was submitted. Send the request again."
             )
         if not found.has_webhook:
-            raise InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
-        cost = sum(job.cost for job in jobs)
-        if found.balance < cost:
-            raise InsufficientTokens(cost, found.balance, "batch")
-        if found.budget_refusal is not None:
-            raise _NoBudget(found.budget_refusal)
-        if not found.has_room:
-            raise _NoRoom
-        if found.active + len(jobs) > self._limits.of(CountedAs.BATCHES):
-            raise self._limits.refusal(CountedAs.BATCHES, found.active, new=len(jobs))
+            yield InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
+        if found.balance < _cost(jobs):
+            yield InsufficientTokens(_cost(jobs), found.balance, "batch")
+        elif found.budget_refusal is not None:
+            yield BudgetReached.of(_cost(jobs), found.budget_refusal, "batch")
+        if found.active + len(jobs) > self.limit():
+            yield self._limits.refusal(CountedAs.BATCHES, found.active, new=len(jobs))
 
     async def _write(
         self, connection: Connection, owner: Owner, jobs: Sequence[NumberedJob], has_budgets: bool
@@ -165,3 +165,22 @@ class BatchSubmission:
                 for new, job_id in part
             ]
         return written
+
+
+def _cost(jobs: Sequence[NewJob]) -> int:
+    return sum(job.cost for job in jobs)
+
+
+def _names(owner: Owner, jobs: Sequence[NewJob], quotas: QuotaLimits) -> dict[str, Any]:
+    return {
+        "tenant_id": owner.tenant_id,
+        "user_id": owner.user_id,
+        "counted_as": CountedAs.BATCHES.value,
+        # All jobs of a batch are of one effect and one request.
+        "key_id": jobs[0].key_id,
+        "provider": jobs[0].provider,
+        "cost": _cost(jobs),
+        "file_ids": list({file_id for job in jobs for file_id in job.input_file_ids}),
+        "webhook_url": jobs[0].webhook_url,
+        **{name: getattr(quotas, name) for name in STORAGE_QUOTAS},
+    }

@@ -144,6 +144,15 @@ FROM (SELECT DISTINCT tenant_id FROM locked_wallet WHERE {after_locked_wallet} O
 -- name: budget_refused
 SELECT budget_refused(:tenant_id, :budget_id)
 
+-- part: batch_checks
+-- What the jobs of a batch require besides the tokens. `quote_batch` finds the same.
+active_jobs_as(:tenant_id, :user_id, :counted_as) AS active,
+files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[]) AS has_files,
+storage_has_room(:tenant_id, :user_id, :user_storage_bytes::bigint, :user_storage_files::bigint,
+    :tenant_storage_bytes::bigint, :tenant_storage_files::bigint, :user_database_bytes::bigint) AS has_room,
+:webhook_url::text IS NULL OR webhook_endpoint_of(:tenant_id, :user_id, :webhook_url) IS NOT NULL AS has_webhook,
+CASE WHEN has_budgets THEN budget_refusal(:tenant_id, :user_id, :key_id, :provider, :cost::bigint) END AS budget_refusal
+
 -- name: check_batch
 -- Locks the wallet of the user and the budgets, and reads what decides whether the jobs of a batch are accepted. The
 -- caller writes them in the same transaction.
@@ -154,14 +163,15 @@ WITH locked_wallet AS MATERIALIZED (
         THEN budgets_lock(:tenant_id) ELSE false END AS has_budgets
     FROM locked_wallet
 )
-SELECT balance, has_budgets, active_jobs_as(:tenant_id, :user_id, :counted_as) AS active,
-    files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[]) AS has_files,
-    storage_has_room(:tenant_id, :user_id, :user_storage_bytes::bigint, :user_storage_files::bigint,
-        :tenant_storage_bytes::bigint, :tenant_storage_files::bigint, :user_database_bytes::bigint) AS has_room,
-    :webhook_url::text IS NULL OR webhook_endpoint_of(:tenant_id, :user_id, :webhook_url) IS NOT NULL AS has_webhook,
-    CASE WHEN has_budgets
-        THEN budget_refusal(:tenant_id, :user_id, :key_id, :provider, :cost::bigint) END AS budget_refusal
-FROM locked_budget
+SELECT balance, has_budgets, {batch_checks} FROM locked_budget
+
+-- name: quote_batch
+-- Locks and writes nothing, so a submit a moment later may find something else.
+SELECT balance, has_budgets, {batch_checks}
+FROM (
+    SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
+        AS balance, EXISTS (SELECT FROM budgets WHERE tenant_id = :tenant_id) AS has_budgets
+) now
 
 -- name: submit_batch
 -- Writes jobs of one batch that the caller has checked, in the order of their items, with tokens, events and outbox.

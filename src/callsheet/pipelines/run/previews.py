@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from callsheet.identity.access.permissions import Permission
 from callsheet.identity.access.principal import Principal
+from callsheet.jobs.show.outlook import Route
 from callsheet.pipelines.design.definitions import Pipelines
 from callsheet.pipelines.rows import StepRow
 from callsheet.pipelines.run.expectations import Link, expected_candidates
@@ -13,6 +14,13 @@ from callsheet.pipelines.run.selection import Draw
 from callsheet.pipelines.run.step_jobs import RunInputs, StepJobs
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.pipelines.design import FirstJob, InputProblem, PreviewRun, RunPreview, StepPreview
+from callsheet.wire.pipelines.pipelines import CreateRun
+
+
+def cost_of(steps: Sequence[StepPreview]) -> int | None:
+    """The price of all candidates. None if the price of a step is not known."""
+    costs = [None if each.cost is None else each.cost * each.candidates for each in steps]
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
 class RunPreviews:
@@ -28,34 +36,40 @@ class RunPreviews:
         # The first job of a run is a base, so its draw has no parent.
         given = RunInputs(wanted.prompt, wanted.variables, Draw(wanted.seed or 0, 1).seed())
         problems, used = await self._problems(steps, given)
-        counts = expected_candidates(
-            [Link(wanted.max_children or step.max_children, step.top_k) for step in steps],
-            wanted.target_leaves,
-            wanted.strategy,
-        )
-        costs = [await self._cost(step, given) for step in steps]
-        known = [each for each in costs if each is not None]
+        expected = await self.expected(steps, wanted)
         return RunPreview(
-            steps=[
-                StepPreview(
-                    position=step.position,
-                    name=step.name,
-                    slug=step.slug,
-                    workflow=step.workflow,
-                    cost=cost,
-                    candidates=count,
-                )
-                for step, cost, count in zip(steps, costs, counts, strict=True)
-            ],
-            jobs=sum(counts),
-            cost=sum(cost * count for cost, count in zip(known, counts, strict=True))
-            if len(known) == len(costs)
-            else None,
+            steps=expected,
+            jobs=sum(each.candidates for each in expected),
+            cost=cost_of(expected),
             variables=sorted(used),
             needs_prompt=any(step.needs_run_prompt for step in steps),
             first_job=None if problems else await self._first_job(principal, steps[0], given),
             problems=problems,
         )
+
+    async def expected(self, steps: Sequence[StepRow], wanted: PreviewRun | CreateRun) -> list[StepPreview]:
+        """How many candidates each step is expected to make, and the price of each."""
+        given = RunInputs(wanted.prompt, wanted.variables, Draw(wanted.seed or 0, 1).seed())
+        counts = expected_candidates(
+            [Link(wanted.max_children or step.max_children, step.top_k) for step in steps],
+            wanted.target_leaves,
+            wanted.strategy,
+        )
+        return [
+            StepPreview(
+                position=step.position,
+                name=step.name,
+                slug=step.slug,
+                workflow=step.workflow,
+                cost=await self._cost(step, given),
+                candidates=count,
+            )
+            for step, count in zip(steps, counts, strict=True)
+        ]
+
+    async def route(self, steps: Sequence[StepRow]) -> Route | None:
+        """Where the first job of a run would run. None for an actor, or if its workflow cannot be used now."""
+        return await self._step_jobs.route(steps[0])
 
     async def _problems(self, steps: Sequence[StepRow], given: RunInputs) -> tuple[list[InputProblem], set[str]]:
         """Problems of the run's own values, and the variables that the steps use."""

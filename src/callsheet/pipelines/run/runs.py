@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -58,6 +58,59 @@ MAX_FOLDER_LENGTH = 63
 CANCELED_WITH_RUN = "The run was canceled."
 
 
+class RunChecks:
+    """What a new run needs. `Runs.start` raises the first refusal, and a quote lists all."""
+
+    def __init__(self, step_jobs: StepJobs, settings: PipelineSettings):
+        self._step_jobs = step_jobs
+        self.settings = settings
+
+    def require_concurrency(self, request: CreateRun) -> None:
+        most = self.settings.jobs_per_run
+        if request.concurrency is not None and request.concurrency > most:
+            raise InvalidRequest.field(
+                "concurrency", f"The value must be at most {most} here (pipelines.jobs_per_run)."
+            )
+
+    async def require_fewer_active_runs(self, connection: Connection, principal: Owner) -> None:
+        """Checks the limit of active runs. The wallet is locked, so runs that a user starts at the same time are
+        counted one after the other.
+        """
+        most = self.settings.runs_per_user
+        self.require_place(await SQL["active_runs_of_user"].value(connection, **user_names(principal), max_rows=most))
+
+    def require_place(self, active: int) -> None:
+        if active >= self.settings.runs_per_user:
+            raise TooManyActiveRuns(self.settings.runs_per_user)
+
+    async def require_values(self, steps: Sequence[StepRow], request: CreateRun) -> None:
+        """Checks the values of a run against the steps that use them."""
+        given = RunInputs(request.prompt, request.variables, 0)
+        problems: list[FieldProblem] = []
+        unusable: list[FieldProblem] = []
+        taken: set[str] = set()
+        for step in steps:
+            try:
+                wrong, names = await self._step_jobs.check_given(step, given)
+            except InvalidRequest as refusal:
+                place = step.position - 1
+                unusable += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
+                continue
+            problems += wrong
+            taken |= names
+        if unusable:
+            # The request is correct: a workflow or an actor was changed after the pipeline was defined.
+            raise WrongState(sentences(unusable), errors=unusable)
+        problems += [
+            FieldProblem(f"variables.{name}", "No step of this pipeline uses this variable.")
+            for name in request.variables
+            if name not in taken and not problems
+        ]
+        unique = list(dict.fromkeys(problems))
+        if unique:
+            raise InvalidRequest.of(unique)
+
+
 class StartedRun(NamedTuple):
     run: Run
     # Whether an earlier request with the same idempotency key started it.
@@ -69,7 +122,7 @@ class Runs:
         self,
         databases: Databases,
         pipelines: Pipelines,
-        step_jobs: StepJobs,
+        checks: RunChecks,
         cancellation: Cancellation,
         settings: PipelineSettings,
         wake: Callable[[], None],
@@ -77,7 +130,7 @@ class Runs:
         """`wake` is called when a run may start a job."""
         self._databases = databases
         self._pipelines = pipelines
-        self._step_jobs = step_jobs
+        self.checks = checks
         self._cancellation = cancellation
         self._settings = settings
         self.shown = ShownRuns(databases, pipelines, settings)
@@ -94,13 +147,10 @@ class Runs:
         async with pool.connection() as connection:
             if (earlier := await key.earlier(connection, principal)) is not None:
                 return StartedRun(await self.shown.view(connection, earlier), replayed=True)
-        if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
-            raise InvalidRequest.field(
-                "concurrency", f"The value must be at most {self._settings.jobs_per_run} here (pipelines.jobs_per_run)."
-            )
         async with pool.connection() as connection:
             steps = await steps_of(connection, principal.tenant_id, found.id, found.version)
-        await self._check(steps, request)
+        self.checks.require_concurrency(request)
+        await self.checks.require_values(steps, request)
         run_id = uuid7()
         limits = await self._pipelines.quotas.of(principal.tenant_id)
         async with pool.transaction() as connection:
@@ -108,7 +158,7 @@ class Runs:
             # The same request may have committed meanwhile, because it held the lock.
             if (earlier := await key.earlier(connection, principal)) is not None:
                 return StartedRun(await self.shown.view(connection, earlier), replayed=True)
-            await self._require_fewer_active_runs(connection, principal)
+            await self.checks.require_fewer_active_runs(connection, principal)
             if await SQL["hold_pipeline"].value(connection, tenant_id=principal.tenant_id, id=found.id) is None:
                 raise no_such_pipeline()
             row = await SQL["create_run"].row(
@@ -135,49 +185,11 @@ class Runs:
                 ),
             )
             if row is None:
-                problem = FieldProblem("target_folder", "Another run uses this folder.")
-                raise Conflict(
-                    f"The folder {request.target_folder!r} has files of another run. Choose another one.",
-                    errors=[problem],
-                )
+                raise folder_taken(request)
             await check_database(connection, principal, limits)
             shown = await self.shown.view(connection, row)
         self._wake()
         return StartedRun(shown, replayed=False)
-
-    async def _require_fewer_active_runs(self, connection: Connection, principal: Owner) -> None:
-        """Checks the limit of active runs. The wallet is locked, so runs that a user starts at the same time are
-        counted one after the other.
-        """
-        max_runs = self._settings.runs_per_user
-        if await SQL["active_runs_of_user"].value(connection, **user_names(principal), max_rows=max_runs) >= max_runs:
-            raise TooManyActiveRuns(max_runs)
-
-    async def _check(self, steps: list[StepRow], request: CreateRun) -> None:
-        given = RunInputs(request.prompt, request.variables, 0)
-        problems: list[FieldProblem] = []
-        unusable: list[FieldProblem] = []
-        taken: set[str] = set()
-        for step in steps:
-            try:
-                wrong, names = await self._step_jobs.check_given(step, given)
-            except InvalidRequest as refusal:
-                place = step.position - 1
-                unusable += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
-                continue
-            problems += wrong
-            taken |= names
-        if unusable:
-            # The request is correct: a workflow or an actor was changed after the pipeline was defined.
-            raise WrongState(sentences(unusable), errors=unusable)
-        problems += [
-            FieldProblem(f"variables.{name}", "No step of this pipeline uses this variable.")
-            for name in request.variables
-            if name not in taken and not problems
-        ]
-        unique = list(dict.fromkeys(problems))
-        if unique:
-            raise InvalidRequest.of(unique)
 
     async def update(self, principal: Principal, run_id: UUID, request: UpdateRun) -> Run:
         def changes(run: RunRow) -> Mapping[str, Any]:
@@ -258,7 +270,7 @@ class Runs:
             changed = changes(row)
             if changed.get("status") == ACTIVE:
                 assert activates, "the wallet is locked"
-                await self._require_fewer_active_runs(connection, principal)
+                await self.checks.require_fewer_active_runs(connection, principal)
             if changed:
                 values = {name: changed.get(name, getattr(row, name)) for name in CHANGED}
                 if values["status"] == ACTIVE and row.reason == RunReason.BRANCHES_FAILED:
@@ -270,6 +282,13 @@ class Runs:
             shown = await self.shown.view(connection, row)
         self._wake()
         return shown
+
+
+def folder_taken(request: CreateRun) -> Conflict:
+    return Conflict(
+        f"The folder {request.target_folder!r} has files of another run. Choose another one.",
+        errors=[FieldProblem("target_folder", "Another run uses this folder.")],
+    )
 
 
 def folder_of(name: str, run_id: UUID) -> str:

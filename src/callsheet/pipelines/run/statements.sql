@@ -67,6 +67,10 @@ variables, seed, max_children, target_leaves, concurrency, budget, spent, draws,
 dead_branches, idempotency_key, request_hash, request_fields, client_reference, metadata, created_at,
 updated_at, ended_at
 
+-- part: run_bytes
+-- What counts in the quota of the user in the database.
+:row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0)
+
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
     variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash,
@@ -74,7 +78,7 @@ INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
     :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash,
     :request_fields, :client_reference, :metadata, :key_id,
-    :row_bytes::bigint + pg_column_size(:variables::jsonb) + coalesce(octet_length(:prompt), 0))
+    {run_bytes})
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING {run_columns}
 
@@ -102,12 +106,24 @@ LIMIT :limit
 SELECT id FROM pipeline_runs
 WHERE user_id = :user_id AND status = 'active' AND tenant_id = :tenant_id
 
--- name: active_runs_of_user
+-- part: active_runs
 -- Counts up to the limit only.
 SELECT count(*) FROM (
     SELECT FROM pipeline_runs
     WHERE user_id = :user_id AND status = 'active' AND tenant_id = :tenant_id LIMIT :max_rows
 ) active
+
+-- name: active_runs_of_user
+{active_runs}
+
+-- name: quote_run
+-- Locks and writes nothing, so a run that is started a moment later may find something else.
+SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
+    ({active_runs}) AS active,
+    EXISTS (SELECT FROM pipeline_runs WHERE target_folder = :target_folder AND tenant_id = :tenant_id)
+        AS folder_is_taken,
+    coalesce((SELECT bytes FROM database_usage WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
+        + {run_bytes} AS database_bytes
 
 -- name: get_run
 SELECT {run_columns} FROM pipeline_runs

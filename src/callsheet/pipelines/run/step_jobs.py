@@ -16,6 +16,7 @@ from callsheet.catalog.payloads import FIELD, PayloadFile, check_file, filled, r
 from callsheet.catalog.pricing.prices import price_of
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.show.descriptions import JobDescription, medium_of
+from callsheet.jobs.show.outlook import Route
 from callsheet.jobs.submit.new_jobs import NewJob
 from callsheet.media.task_files import PIPELINE
 from callsheet.pipelines.rows import ClaimedRun, StepRow
@@ -194,6 +195,11 @@ class StepJobs:
             return recipe.price.tokens
         whole, values = _fitted(recipe, graph, needs_of(step), given)
         return price_of(whole, resolve(whole, values), {})
+
+    async def route(self, step: StepRow) -> Route | None:
+        """Where the jobs of the step run. None for an actor, or if its workflow cannot be used now."""
+        recipe = await self._catalog.effects.recipe(str(step.effect_id)) if step.effect_id else None
+        return None if recipe is None else (recipe.workflow_id, recipe.stage, recipe.provider)
 
     async def preview(self, step: StepRow, given: RunInputs) -> StepJobPreview:
         """The job that `build` would make without a parent. Nothing is written."""
