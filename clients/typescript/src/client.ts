@@ -110,9 +110,7 @@ export class Callsheet {
     options: BatchOptions = {},
   ): Promise<BatchHandle> {
     const { signal } = options;
-    const bodies = new Bodies(this.#requests, effect, options);
-    const jobs = isList(items) ? { items: await bodies.of(items) } : { grid: await this.#grid(bodies, items, options) };
-    const body = { effect_id: effect, ...jobs, ...fieldsOf(options) };
+    const body = { ...(await this.#batchBody(effect, items, options)), ...fieldsOf(options) };
     const idempotencyKey = options.idempotencyKey ?? freshKey();
     const batch = await this.#requests.ask<Batch>("POST", "/api/batches", body, { idempotencyKey, signal });
     return new BatchHandle(batch, this.#requests);
@@ -126,7 +124,22 @@ export class Callsheet {
   async quote(effect: string, values: Values = {}, options: UploadingOptions = {}): Promise<Quote> {
     const { signal } = options;
     const [given] = await new Bodies(this.#requests, effect, options).of([values]);
-    const body = { effect: { effect_id: effect, ...given } };
+    return this.#quoted({ effect: { effect_id: effect, ...given } }, signal);
+  }
+
+  /**
+   * Asks what `batch` with the same items or lists would cost now, and what is missing. Files are uploaded, as for
+   * `quote`. Leave them out if the price does not depend on them: it is known then, too.
+   */
+  async quoteBatch(
+    effect: string,
+    items: readonly Values[] | Record<string, readonly Value[]>,
+    options: UploadingOptions & Pick<BatchOptions, "mode"> = {},
+  ): Promise<Quote> {
+    return this.#quoted({ batch: await this.#batchBody(effect, items, options) }, options.signal);
+  }
+
+  async #quoted(body: object, signal: AbortSignal | undefined): Promise<Quote> {
     const patience = new Patience(this.#requests.retrySeconds);
     for (;;) {
       const quote = await this.#requests.ask<Quote>("POST", "/api/quotes", body, { repeat: true, signal });
@@ -161,7 +174,17 @@ export class Callsheet {
     return this.#requests.ask(method, path, body, options);
   }
 
-  async #grid(bodies: Bodies, lists: Record<string, readonly Value[]>, { mode }: BatchOptions) {
+  async #batchBody(
+    effect: string,
+    items: readonly Values[] | Record<string, readonly Value[]>,
+    options: UploadingOptions & Pick<BatchOptions, "mode">,
+  ) {
+    const bodies = new Bodies(this.#requests, effect, options);
+    const jobs = isList(items) ? { items: await bodies.of(items) } : { grid: await this.#grid(bodies, items, options) };
+    return { effect_id: effect, ...jobs };
+  }
+
+  async #grid(bodies: Bodies, lists: Record<string, readonly Value[]>, { mode }: Pick<BatchOptions, "mode">) {
     const { known, names } = await bodies.mainOf();
     const { [names.find((each) => each in lists) ?? ""]: files, ...values } = lists;
     bodies.check(Object.keys(values), known);

@@ -166,6 +166,20 @@ test("a quote says what a submit would cost and what is missing", async () => {
   assert.deepEqual([quote.cost, quote.can_submit, quote.missing[0]?.code], [1000, false, "insufficient_tokens"]);
 });
 
+test("a quote of a batch has one price, also before its files are uploaded", async () => {
+  const items = [{ prompt: "a cat" }, { prompt: "a dog" }];
+  const quote = await callsheet.quoteBatch(given.dear, items);
+  assert.deepEqual([quote.cost, quote.jobs, quote.can_submit], [2000, 2, false]);
+  assert.deepEqual(
+    quote.missing.map((each) => [each.code, each.item]),
+    [
+      ["invalid_request", 1],
+      ["invalid_request", 2],
+      ["insufficient_tokens", null],
+    ],
+  );
+});
+
 test("many jobs are one batch, or none", async () => {
   const items = [1, 2].map((strength) => ({ video: clip(), prompt: "a cat", strength }));
   const batch = await callsheet.batch(given.idle, items, { clientReference: "pair", metadata: { page: "3" } });
