@@ -130,6 +130,10 @@ async def test_exactly_one_submit_is_quoted(catalog_api: CatalogApi) -> None:
     wrong = {"effect": {"effect_id": "x", "surprise": 1}}
     response = await catalog_api.call("POST", "/api/quotes", wrong, person=ann)
     assert_refused(response, 422, "invalid_request", "effect.surprise")
+    wrong = {"batch": {"effect_id": "x", "items": [{"inputFileId": "x"}]}}
+    response = await catalog_api.call("POST", "/api/quotes", wrong, person=ann)
+    problem = assert_refused(response, 422, "invalid_request", "batch.items.0.inputFileId")
+    assert problem["errors"][0]["reason"] == "This request has no such field. Did you mean 'input_file_id'?"
 
 
 async def test_tasks_and_typed_jobs_are_quoted_like_they_are_submitted(actor_harness: ActorHarness) -> None:

@@ -9,6 +9,7 @@ from callsheet.wire.forms import sentence_of_pattern
 from callsheet.wire.plurals import counted
 
 REQUIRED: Final = "This field is required."
+NO_SUCH_FIELD: Final = "This request has no such field."
 # For errors that no sentence below describes. A test checks that each error that pydantic knows has one.
 INVALID: Final = "The value is not valid."
 
@@ -36,7 +37,7 @@ _SENTENCES: Final[Mapping[str, str]] = dict(
         *_each("missing missing_argument missing_keyword_only_argument missing_positional_only_argument", REQUIRED),
         *_each(
             "extra_forbidden unexpected_keyword_argument unexpected_positional_argument",
-            "This request has no such field. Check the spelling, or leave it out.",
+            f"{NO_SUCH_FIELD} Check the spelling, or leave it out.",
         ),
         *_each(
             "model_type model_attributes_type dataclass_type dataclass_exact_type named_tuple_type dict_type "

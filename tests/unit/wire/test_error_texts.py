@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pydantic_core import ErrorTypeInfo
 from pydantic_core._pydantic_core import list_all_errors
 
+from callsheet.plumbing.http.problems import refusal_of_validation
 from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, sentences
 from callsheet.wire.reasons import INVALID, reason_of
@@ -60,6 +61,37 @@ def test_errors_of_pydantic_are_sentences(values: dict[str, object], reason: str
     with pytest.raises(ValidationError) as invalid:
         _Form.model_validate(values)
     assert reason_of(invalid.value.errors()[0]) == reason
+
+
+class _Part(BaseModel, extra="forbid"):
+    input_file_id: str = ""
+
+
+class _Body(BaseModel, extra="forbid"):
+    parts: list[_Part] | None = None
+    by_name: dict[str, _Part] = Field(default_factory=dict)
+    either: _Part | _Form | None = None
+    numbers: Annotated[list[int], Field(max_length=3)] = Field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "reason"),
+    [
+        ({"part": []}, "part", "Did you mean 'parts'?"),
+        ({"parts": [{}, {"inputFileId": "x"}]}, "parts.1.inputFileId", "Did you mean 'input_file_id'?"),
+        ({"by_name": {"a": {"input_file": "x"}}}, "by_name.a.input_file", "Did you mean 'input_file_id'?"),
+        ({"either": {"input_file": "x"}}, "either._Part.input_file", "Did you mean 'input_file_id'?"),
+        ({"x" * 100_000: 1}, "x" * 200, "Check the spelling, or leave it out."),
+    ],
+)
+def test_an_unknown_field_is_refused_with_the_nearest_field_that_exists(
+    values: dict[str, object], field: str, reason: str
+) -> None:
+    with pytest.raises(ValidationError) as invalid:
+        _Body.model_validate(values)
+    errors = [{**each, "loc": ("body", *each["loc"])} for each in invalid.value.errors()]
+    refused = refusal_of_validation(errors, _Body).errors[0]
+    assert (refused.field, refused.reason) == (field, f"This request has no such field. {reason}")
 
 
 PLURALS = {"min_length": 1, "max_length": 2, "field_type": "List"}

@@ -31,7 +31,8 @@ from callsheet.wire.errors import (
     UnsupportedMediaType,
 )
 from callsheet.wire.problems import Problem
-from callsheet.wire.reasons import reason_of
+from callsheet.wire.reasons import NO_SUCH_FIELD, reason_of
+from callsheet.wire.unknown_fields import did_you_mean, fields_beside
 
 log = get_logger(__name__)
 
@@ -169,7 +170,9 @@ async def _on_refusal(request: Request, error: Exception) -> Response:
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem_response(refusal_of_validation(error.errors()), request_id_of(request))
+    body = getattr(request.scope.get("route"), "body_field", None)
+    annotation = None if body is None else body.field_info.annotation
+    return problem_response(refusal_of_validation(error.errors(), annotation), request_id_of(request))
 
 
 async def _on_unexpected(request: Request, error: Exception) -> Response:
@@ -213,7 +216,8 @@ def refusal_of_absence(error: Exception) -> Refusal:
     return Unavailable("The database cannot be reached.")
 
 
-def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
+def refusal_of_validation(errors: Sequence[Mapping[str, Any]], body: Any = None) -> Refusal:
+    """`body`: the type of the body, whose fields are known."""
     if any(error["type"] == "json_invalid" for error in errors):
         sentence = f"The body is not valid JSON{_place_of(errors[0])}."
         return MalformedRequest(sentence, errors=[FieldProblem("body", sentence)])
@@ -221,8 +225,17 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
         # FastAPI parses a body only if its content type is JSON, and otherwise passes the bytes on.
         reason = "The content-type must be application/json."
         return UnsupportedMediaType(reason, errors=[FieldProblem("content-type", reason)])
-    problems = [FieldProblem(_field(error["loc"]), reason_of(error)) for error in errors[:MAX_ERRORS]]
+    problems = [FieldProblem(_field(error["loc"]), _reason(error, body)) for error in errors[:MAX_ERRORS]]
     return InvalidRequest.of(problems)
+
+
+def _reason(error: Mapping[str, Any], body: Any) -> str:
+    location = error["loc"]
+    if error["type"] == "extra_forbidden" and location[0] == "body":
+        question = did_you_mean(str(location[-1]), fields_beside(body, location[1:]))
+        if question is not None:
+            return f"{NO_SUCH_FIELD} {question}"
+    return reason_of(error)
 
 
 def _place_of(error: Mapping[str, Any]) -> str:

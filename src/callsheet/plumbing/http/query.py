@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import wraps
 from inspect import Parameter, signature
@@ -11,6 +10,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 
 from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.unknown_fields import did_you_mean
 
 # Objects of storage have a signature in their URLs, and front pages may be called with anything.
 CHECKED = "/api/"
@@ -62,9 +62,8 @@ def check_names(request: Request, known: Collection[str]) -> None:
 
 def _reason(name: str, known: Collection[str]) -> str:
     sentence = f"This URL has no query parameter {name[:100]!r}."
-    nearest = difflib.get_close_matches(name[:100], known, n=1)
-    if nearest:
-        return f"{sentence} Did you mean {nearest[0]!r}?"
+    if question := did_you_mean(name, known):
+        return f"{sentence} {question}"
     return f"{sentence} It has {', '.join(sorted(known))}." if known else f"{sentence} It has none."
 
 
