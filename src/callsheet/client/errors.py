@@ -35,6 +35,10 @@ class Unreachable(ClientError):
     """The control plane or its storage does not respond, although the client tried for some time."""
 
 
+class NotConnected(Unreachable):
+    """Nothing accepts a connection at the URL of the control plane."""
+
+
 class UnknownResponse(ClientError):
     """The server does not respond like Callsheet."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from random import Random
@@ -11,7 +12,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from callsheet.client.errors import ClientError, UnknownResponse, Unreachable, refusal_of
+from callsheet.client.errors import ClientError, NotConnected, UnknownResponse, Unreachable, refusal_of
 from callsheet.client.transport import Transport
 from callsheet.toolbox.outages import backoff_seconds
 from callsheet.wire.errors import CallsheetError
@@ -23,6 +24,10 @@ PASSING = frozenset({408, 429, 502, 503, 504})
 ASKS_TO_WAIT = 429
 # A repeated request of these methods does what the first one did.
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+# If no control plane has responded to a client yet, its URL is probably wrong, or the control plane was not started. So
+# the client tries for this long only. A connection that is lost later is a restart or a failover: the client tries for
+# its `retry_seconds`.
+FIRST_SECONDS = 3.0
 _random = Random()  # noqa: S311 (jitter)
 
 
@@ -33,19 +38,20 @@ class Patience:
         self._seconds = seconds
         self._monotonic = monotonic
         self._failures = 0
-        self._end = 0.0
+        self._start = 0.0
 
     def renew(self) -> None:
         """After a success."""
         self._failures = 0
 
-    def wait_seconds(self, asked: float | None = None) -> float | None:
-        """How long to wait before the next attempt. None if the time is over before it."""
+    def wait_seconds(self, asked: float | None = None, at_most: float = math.inf) -> float | None:
+        """How long to wait before the next attempt. None if the time is over before it, or `at_most` seconds are."""
         if self._failures == 0:
-            self._end = self._monotonic() + self._seconds
+            self._start = self._monotonic()
         self._failures += 1
         seconds = backoff_seconds(self._failures, 0.2, 5.0, _random) if asked is None else asked
-        return seconds if self._monotonic() + seconds < self._end else None
+        end = self._start + min(self._seconds, at_most)
+        return seconds if self._monotonic() + seconds < end else None
 
 
 class Requests:
@@ -53,6 +59,8 @@ class Requests:
         self.url = url
         self.transport = transport
         self.retry_seconds = retry_seconds
+        # Whether the server has responded at least once.
+        self._was_reached = False
 
     async def ask(
         self,
@@ -91,6 +99,7 @@ class Requests:
             except httpx.TransportError as lost:
                 error = self._unreachable(lost)
             else:
+                self._was_reached = True
                 if response.is_success:
                     return response
                 error = refusal_of(response)
@@ -101,7 +110,8 @@ class Requests:
         asked = getattr(error, "retry_after_seconds", None)
         if not passes(error):
             raise error from None
-        seconds = patience.wait_seconds(asked)
+        is_first = isinstance(error, NotConnected) and not self._was_reached
+        seconds = patience.wait_seconds(asked, FIRST_SECONDS if is_first else math.inf)
         if seconds is None:
             raise error from None
         await self.transport.sleep(seconds)
@@ -122,8 +132,12 @@ class Requests:
         return UnknownResponse(f"The server at {self.url} does not respond like Callsheet. Check the URL.")
 
     def _unreachable(self, lost: httpx.TransportError) -> Unreachable:
-        reason = type(lost).__name__
-        return Unreachable(f"No control plane responds at {self.url} ({reason}). Check that it is running there.")
+        reason = f"No control plane responds at {self.url} ({type(lost).__name__})."
+        if isinstance(lost, httpx.ConnectError | httpx.ConnectTimeout):
+            return NotConnected(
+                f"{reason} Check the host and the port of the URL, and that the control plane is running there."
+            )
+        return Unreachable(f"{reason} Check that it is running there.")
 
 
 def passes(error: CallsheetError) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,13 +14,14 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 
-from callsheet.client import AsyncCallsheet, AsyncJobHandle, Callsheet, Refusal
+from callsheet.client import AsyncCallsheet, AsyncJobHandle, Callsheet, Refusal, requests
 from callsheet.client.batches import BatchCalls
 from callsheet.client.calls import KEY_VARIABLE, URL_VARIABLE
-from callsheet.client.errors import CLASSES, ClientError, Unavailable, UnknownResponse, UnusableFile
+from callsheet.client.errors import CLASSES, ClientError, NotConnected, Unavailable, UnknownResponse, UnusableFile
 from callsheet.client.transfers import media_type
 from callsheet.plumbing.http.problems import STATUS_OF_CODE, problem_response
 from callsheet.wire.jobs import Job, JobEvent, JobOutput, JobProgress, StreamReset
+from tests.support.run.ports import free_port
 
 JOB = UUID("01a1dfae-3c25-746b-a1a3-902ba2d1238a")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -38,6 +40,37 @@ async def serving(path: str, handler: Handler) -> AsyncIterator[AsyncCallsheet]:
             yield client
     finally:
         await runner.cleanup()
+
+
+async def test_a_control_plane_that_has_responded_is_waited_for_when_it_restarts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requests, "FIRST_SECONDS", 0.0)
+
+    async def wallet(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"balance": 7, "held": 0})
+
+    async def started(port: int) -> web.AppRunner:
+        app = web.Application()
+        app.router.add_get("/api/wallet", wallet)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        return runner
+
+    port = free_port()
+    runner = await started(port)
+    async with AsyncCallsheet(f"http://127.0.0.1:{port}", "cs_key", retry_seconds=20) as client:
+        assert (await client.wallet()).balance == 7
+        await runner.cleanup()
+        waiting = asyncio.create_task(client.wallet())
+        await asyncio.sleep(0)
+        runner = await started(port)
+        assert (await waiting).balance == 7
+        await runner.cleanup()
+        client._calls.requests.retry_seconds = 0.0
+        with pytest.raises(NotConnected):
+            await client.wallet()
 
 
 NOW = "2026-01-01T00:00:00Z"
