@@ -13,15 +13,15 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
-from callsheet.client import AsyncCallsheet, AsyncJobHandle, Callsheet, JobHandle, JobNotCompleted, NotEnded
+from callsheet.client import AsyncCallsheet, AsyncJobHandle, Callsheet, JobHandle, JobNotCompleted, NotEnded, requests
 from callsheet.client.errors import (
     ClientError,
     IdempotencyKeyReused,
     InsufficientTokens,
     InvalidRequest,
     NotAuthenticated,
+    NotConnected,
     NotFound,
-    Unreachable,
     UnusableFile,
 )
 from callsheet.wire.jobs import JobEvent, JobProgress
@@ -264,9 +264,12 @@ async def test_g5_a_submit_whose_response_was_lost_is_charged_once(
     assert await balance(client, ann) == 100 - COST
 
 
-async def test_a_server_that_is_not_there_is_reported_in_one_sentence(kind: type[AnyClient]) -> None:
-    callsheet = kind(f"http://127.0.0.1:{free_port()}", "cs_key", retry_seconds=0.3)
-    with pytest.raises(Unreachable, match="No control plane responds at http://127"):
+async def test_a_server_that_is_not_there_is_reported_without_waiting_for_a_restart(
+    kind: type[AnyClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "FIRST_SECONDS", 0.3)
+    callsheet = kind(f"http://127.0.0.1:{free_port()}", "cs_key", retry_seconds=3600)
+    with pytest.raises(NotConnected, match=r"No control plane responds at http://127.*Check the host and the port"):
         await call(callsheet.effects)
     await call(callsheet.close)
 
@@ -309,6 +312,20 @@ async def test_g9_waiting_and_watching_go_on_when_the_control_plane_was_killed(
         await call(callsheet.close)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert events[-1].to_status == "completed"
+
+
+async def test_a_quote_of_a_batch_is_what_the_batch_costs_also_before_its_files_are_uploaded(
+    callsheet: AnyClient, catalog_api: CatalogApi, clip: Path
+) -> None:
+    effect = await catalog_api.effect(price_formula="strength * 3")
+    grid, values = {"strength": [1, 2]}, {"prompt": "a cat"}
+    early = await call(callsheet.quote_batch, effect["slug"], grid=grid, values=values)
+    assert (early.cost, early.jobs, [each.field for each in early.missing]) == (9, 2, ["grid.input_file_ids"])
+    whole = {"file": [await call(callsheet.upload, clip)], **grid}
+    quote = await call(callsheet.quote_batch, effect["slug"], grid=whole, values=values)
+    assert (quote.cost, quote.jobs, quote.missing) == (9, 2, [])
+    batch = await call(callsheet.batch, effect["slug"], grid=whole, values=values)
+    assert batch.now.cost == quote.cost
 
 
 async def test_a_quote_is_what_the_submit_of_the_same_file_costs(

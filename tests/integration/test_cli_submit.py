@@ -176,6 +176,7 @@ def test_several_files_are_one_batch_whose_results_are_in_one_directory(callshee
     done = callsheet.succeed("submit", "glow", "one.png", "two.png", "--set", "strength=1", "--watch", "-o", "glowing")
     assert done.out.splitlines() == ["glowing/0001-one.png", "glowing/0002-two.png"]
     assert "2 items: 2 completed." in done.err
+    assert done.err.startswith("2 files for 2 tokens; you have ")
     with Image.open(tmp_path / "glowing" / "0002-two.png") as image:
         image.verify()
     [batch, *_] = json.loads(callsheet.succeed("batches", "list", "--json", "--status", "finished").out)
@@ -414,6 +415,8 @@ def test_a_quote_shows_the_price_the_wait_and_what_is_missing(callsheet: Callshe
     assert shown.startswith("The job costs 2 tokens. You have ")
     assert "A worker is free." in shown
     assert "missing" not in shown
+    assert "my clip.mp4: not uploaded, because the price does not depend on it." in shown
+    assert "0 bytes of 10.0 GiB" in shown or "MiB of 10.0 GiB" in shown or "KiB of 10.0 GiB" in shown
     quote = json.loads(callsheet.succeed("quote", "negative", "--json").out)
     assert (quote["cost"], quote["can_submit"]) == (2, False)
     assert [each["field"] for each in quote["missing"]] == ["input_file_id"]

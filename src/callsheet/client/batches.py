@@ -21,6 +21,7 @@ from callsheet.wire.effects import Batch, Effect
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.jobs import Job, JobOutput
 from callsheet.wire.media import File
+from callsheet.wire.money.quotes import Quote
 
 # A file, or the values of an item by the names of the properties; the file that the effect works on is `file`.
 BatchItemValue = Path | File | UUID | Mapping[str, Value]
@@ -47,13 +48,35 @@ class BatchCalls:
         **fields: object,
     ) -> Batch:
         """Uploads each file once, and submits the batch. The key is made once, as for a job."""
+        body = await self._body(slug, items, grid, mode, values, on_upload)
+        key = idempotency_key or uuid.uuid4().hex
+        return await self.calls.requests.ask(
+            Batch, "POST", "/api/batches", given({**body, **fields}), idempotency_key=key
+        )
+
+    async def quote(
+        self,
+        slug: str,
+        items: Sequence[BatchItemValue] | None,
+        grid: Mapping[str, Sequence[Value]] | None,
+        mode: Mode,
+        values: Mapping[str, Value],
+        on_upload: Counted | None,
+    ) -> Quote:
+        return await self.calls.quoted("batch", await self._body(slug, items, grid, mode, values, on_upload))
+
+    async def _body(
+        self,
+        slug: str,
+        items: Sequence[BatchItemValue] | None,
+        grid: Mapping[str, Sequence[Value]] | None,
+        mode: Mode,
+        values: Mapping[str, Value],
+        on_upload: Counted | None,
+    ) -> dict[str, Any]:
         effect = await self.calls.effect(slug)
         uploads = _Uploads(self.calls, on_upload or not_counted)
-        body: dict[str, Any] = {
-            "effect_id": slug,
-            "input_payload": await uploads.sent(_checked(effect, values)),
-            **fields,
-        }
+        body: dict[str, Any] = {"effect_id": slug, "input_payload": await uploads.sent(_checked(effect, values))}
         if items is not None:
             read = [_item(effect, each) for each in items]
             body["items"] = [await self._sent(uploads, each) for each in read]
@@ -62,8 +85,7 @@ class BatchCalls:
             sent = {key: [await uploads.one(value) for value in each] for key, each in lists.items()}
             files = sent.pop(FILE, None)
             body["grid"] = {"mode": mode, "values": sent, **given({"input_file_ids": files})}
-        key = idempotency_key or uuid.uuid4().hex
-        return await self.calls.requests.ask(Batch, "POST", "/api/batches", given(body), idempotency_key=key)
+        return body
 
     async def _sent(self, uploads: _Uploads, values: Mapping[str, Value]) -> dict[str, Any]:
         sent = await uploads.sent(values)

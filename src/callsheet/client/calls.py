@@ -102,10 +102,13 @@ class Calls:
         self, slug: str, file: Source | None, values: Mapping[str, Any], on_upload: Counted | None
     ) -> Quote:
         """Uploads the files and asks for the price. Waits until a file is measured if the price depends on it."""
-        body = {"effect": given(await self._body(slug, file, values, on_upload or not_counted))}
+        return await self.quoted("effect", await self._body(slug, file, values, on_upload or not_counted))
+
+    async def quoted(self, field: str, body: Mapping[str, Any]) -> Quote:
+        """`field`: the field of a quote for the body of this submit."""
         patience = Patience(self.requests.retry_seconds)
         while True:
-            quote = await self.requests.ask(Quote, "POST", "/api/quotes", body, repeat=True)
+            quote = await self.requests.ask(Quote, "POST", "/api/quotes", {field: given(body)}, repeat=True)
             measured = [each for each in quote.missing if each.code == FileNotMeasured.code]
             seconds = patience.wait_seconds(measured[0].retry_after_seconds) if measured else None
             if seconds is None:

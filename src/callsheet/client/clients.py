@@ -26,7 +26,7 @@ class Callsheet:
 
     `url` and `key` default to CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `on_behalf_of`: the user that a
     service key acts for, for example `external:4711`. `retry_seconds`: for how long a request is sent again if the
-    control plane cannot be reached or asks to wait.
+    control plane cannot be reached or asks to wait. A control plane that has not responded yet is tried for 3 seconds.
     """
 
     def __init__(
@@ -172,6 +172,22 @@ class Callsheet:
             self._batches.submit(effect, items, grid, mode, values or {}, idempotency_key, on_upload, **fields)
         )
         return BatchHandle(submitted, self._batches)
+
+    def quote_batch(
+        self,
+        effect: str,
+        items: Sequence[BatchItemValue] | None = None,
+        *,
+        grid: Mapping[str, Sequence[Value]] | None = None,
+        mode: Mode = "cartesian",
+        values: Mapping[str, Value] | None = None,
+        on_upload: Counted | None = None,
+    ) -> Quote:
+        """What `batch` with the same items or grid would cost now, and what is missing. Nothing is held.
+
+        Files are uploaded, as for `quote`. Leave them out if the price does not depend on them: it is known then, too.
+        """
+        return finished(self._batches.quote(effect, items, grid, mode, values or {}, on_upload))
 
     def batch_of(self, batch_id: str | UUID) -> BatchHandle:
         """A batch that was submitted before."""
@@ -330,6 +346,19 @@ class AsyncCallsheet:
             effect, items, grid, mode, values or {}, idempotency_key, on_upload, **fields
         )
         return AsyncBatchHandle(submitted, self._batches)
+
+    async def quote_batch(
+        self,
+        effect: str,
+        items: Sequence[BatchItemValue] | None = None,
+        *,
+        grid: Mapping[str, Sequence[Value]] | None = None,
+        mode: Mode = "cartesian",
+        values: Mapping[str, Value] | None = None,
+        on_upload: Counted | None = None,
+    ) -> Quote:
+        """Like `Callsheet.quote_batch`."""
+        return await self._batches.quote(effect, items, grid, mode, values or {}, on_upload)
 
     async def batch_of(self, batch_id: str | UUID) -> AsyncBatchHandle:
         """A batch that was submitted before."""

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from callsheet.wire.plurals import counted
+
 MEBIBYTE = 1 << 20
 GIBIBYTE = 1024**3
 
@@ -33,3 +35,12 @@ def existing(path: Path) -> Path:
 def gibibytes(size: int) -> str:
     """For people: `4.2 GiB`."""
     return f"{size / GIBIBYTE:.1f} GiB"
+
+
+def readable(size: int) -> str:
+    """For people, in the unit that suits the size: `12 bytes`, `3.5 MiB`, `10.0 GiB`."""
+    if size < 1 << 10:
+        return counted(size, "byte")
+    if size < MEBIBYTE:
+        return f"{size / (1 << 10):.1f} KiB"
+    return f"{size / MEBIBYTE:.1f} MiB" if size < GIBIBYTE else gibibytes(size)

@@ -68,7 +68,7 @@ def quote(
     effect: str = typer.Argument(help="Short name of the effect."),
     file: Path | None = typer.Argument(
         None,
-        help="Video or image to apply the effect to. It is uploaded. Leave it out if the price is the same for all.",
+        help="Video or image to apply the effect to. It is uploaded only if the price depends on it.",
     ),
     values: list[str] = typer.Option(
         [], "--set", help="Set a property of the effect: KEY=VALUE. For a file, VALUE is its path."

@@ -191,11 +191,10 @@ def check_input(effect: Effect, file: Path | None) -> None:
         raise OperatorError(f"{file} is too large: {effect.slug} accepts at most {counted(max_bytes, 'byte')}.")
 
 
-async def require_tokens(client: CommandClient, effect: Effect, jobs: int = 1) -> None:
-    balance, cost = (await client.wallet()).balance, jobs * effect.credits_cost
+async def require_tokens(client: CommandClient, effect: Effect) -> None:
+    balance, cost = (await client.wallet()).balance, effect.credits_cost
     if balance < cost:
-        what = effect.slug if jobs == 1 else f"{effect.slug} for {counted(jobs, 'file')}"
-        raise OperatorError(f"{what} costs {counted(cost, 'token')}, and you have {balance}.")
+        raise OperatorError(f"{effect.slug} costs {counted(cost, 'token')}, and you have {balance}.")
 
 
 async def send(

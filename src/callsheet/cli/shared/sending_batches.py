@@ -17,12 +17,13 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from callsheet.cli.shared.console import err, out, print_json
 from callsheet.cli.shared.display import BAR_WIDTH, transfer
 from callsheet.cli.shared.operations_client import CommandClient
-from callsheet.cli.shared.sending import check_input, find_effect, require_tokens
+from callsheet.cli.shared.sending import check_input, find_effect
 from callsheet.cli.shared.values import read_values
 from callsheet.client import AsyncBatchHandle
 from callsheet.client.batches import BatchItemValue
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.effects import MAX_ITEMS, Batch
+from callsheet.wire.money.quotes import Quote
 from callsheet.wire.plurals import counted
 
 
@@ -46,9 +47,12 @@ async def submit_files(
         given = read_values(effect, values)
         for file in files:
             check_input(effect, file)
-        await require_tokens(client, effect, len(files))
+        shared = {key: each for key, each in given.items() if not isinstance(each, Path)}
+        is_priced = _show_price(await client.quote_batch(slug, [{} for _ in files], values=shared))
         items: list[BatchItemValue] = [await _uploaded(client, file) for file in files]
         given = {key: await _uploaded(client, each) if isinstance(each, Path) else each for key, each in given.items()}
+        if not is_priced:
+            _show_price(await client.quote_batch(slug, items, values=given))
         batch = await client.batch(slug, items, values=given, **labels)
         if folder is not None:
             await finish(batch, folder, as_json)
@@ -59,6 +63,17 @@ async def submit_files(
                 f"Batch {batch.id} has {counted(batch.now.items, 'job')} for {counted(batch.now.cost, 'token')}. "
                 f"Watch it: callsheet batches watch {batch.id}"
             )
+
+
+def _show_price(quote: Quote) -> bool:
+    """Whether the price is known. Raises if it is higher than the balance: before an hour of uploading, if possible."""
+    if quote.cost is None:
+        return False
+    price = f"{counted(quote.jobs or 0, 'file')} for {counted(quote.cost, 'token')}"
+    if quote.cost > quote.balance:
+        raise OperatorError(f"{price}: you have {quote.balance}. Nothing was submitted.")
+    err.print(f"{price}; you have {quote.balance}.")
+    return True
 
 
 async def watch_batch(client: CommandClient, batch_id: UUID, output: Path | None, as_json: bool) -> None:
