@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.browser.runs import GLOW, IMAGINE, add_pipeline, start_run
 from tests.browser.runs import waits as run_waits
 from tests.browser.stack import Account, Stack
-from tests.browser.user_content import ended, sell, submit, upload
+from tests.browser.user_content import batch_ended, ended, sell, submit, upload
 
 # By name; `{name}` is the id of something in the library.
 PAGES = {
@@ -25,6 +25,10 @@ PAGES = {
     "jobs": "/jobs",
     "jobs-found": "/jobs?q=lighthouse&status=completed",
     "jobs-none": "/jobs?q=nothing",
+    "batches": "/batches",
+    "batches-none": "/batches?status=running",
+    "batch": "/batches/{batch}",
+    "batch-not-found": "/batches/none",
     "runs-found": "/runs?status=completed",
     "runs-none": "/runs?status=canceled",
     "run": "/runs/{run}",
@@ -127,7 +131,13 @@ async def fill_library(stack: Stack) -> Library:
         assert pipeline.status_code == 201, pipeline.text
         made["pipeline"] = "hills"
         await client.patch("/api/pipelines/hills", json={"steps": [{**steps[0], "max_children": 2}, steps[1]]})
+        grid = {"values": {"prompt": ["a dune", "an island with one palm tree " * 8], "seed": [1, 2]}}
+        batch = await client.post(
+            "/api/batches", json={"effect_id": "imagine", "grid": grid, "client_reference": "order-" * 30}
+        )
+        made["batch"] = batch.json()["id"]
     await ended(stack, account, made["task"])
+    await batch_ended(stack, account, made["batch"])
     pipeline = await add_pipeline(stack, account, "Landscapes", IMAGINE, GLOW)
     made["run"] = await start_run(stack, account, pipeline, "Dunes, at dawn and at dusk, " * 4, target_leaves=2)
     await run_waits(stack, account, made["run"])

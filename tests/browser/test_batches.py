@@ -12,6 +12,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 from tests.browser.test_create import chooser
+from tests.browser.texts import app_text
 from tests.support.media.clips import make_image
 
 NAMES = ("river.png", "harbour.png", "meadow.png")
@@ -55,6 +56,38 @@ async def test_several_files_become_a_batch_and_its_results_a_grid(
     await page.get_by_role("link", name="Item 2 harbour.png").click()
     await page.get_by_role("link", name="Item 2", exact=True).click()
     await expect(page).to_have_url(re.compile(batch["id"]))
+
+
+async def test_batches_are_listed_with_their_progress_without_a_reload(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
+    page = signed_in
+    await page.goto("/batches")
+    await expect(page.get_by_role("heading", name=app_text("batch.batches.none"))).to_be_visible()
+    await assert_accessible(page)
+    wanted = {"effect_id": "imagine", "grid": {"values": {"prompt": ["a dune", "an island"]}}}
+    async with stack.client(account.headers) as client:
+        for reference in ("order-7", "order-8"):
+            made = await client.post("/api/batches", json={**wanted, "client_reference": reference})
+            assert made.status_code == 201, made.text
+    batches = page.get_by_role("list", name="Batches").get_by_role("listitem")
+    await expect(batches).to_have_count(2)
+    await expect(batches.filter(has_text="2 of 2 items").filter(has_text="Completed")).to_have_count(2)
+    await assert_accessible(page)
+    current = page.get_by_role("navigation", name="Main").get_by_role("link", name="Batches")
+    await expect(current).to_have_attribute("aria-current", "page")
+
+    await page.get_by_role("searchbox", name=app_text("batch.batches.reference")).fill("order-7")
+    await expect(batches).to_have_count(1)
+    await expect(page).to_have_url(re.compile("reference=order-7"))
+    await page.get_by_role("radio", name="In progress").click()
+    await expect(page.get_by_role("heading", name=app_text("batch.batches.noneFound"))).to_be_visible()
+    await page.get_by_role("button", name=app_text("batch.batches.clear")).click()
+    await batches.filter(has_text="order-8").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Imagine: 2 items")
+    await expect(current).to_have_attribute("aria-current", "page")
+    await page.get_by_role("link", name=app_text("batch.batch.back")).click()
+    await expect(batches).to_have_count(2)
 
 
 @pytest.mark.thorough

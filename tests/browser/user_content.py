@@ -140,5 +140,14 @@ async def ended(stack: Stack, account: Account, job_id: str) -> dict[str, Any]:
     return found
 
 
+async def batch_ended(stack: Stack, account: Account, batch_id: str) -> None:
+    async with stack.client(account.headers) as client:
+
+        async def has_ended() -> bool:
+            return bool((await client.get(f"/api/batches/{batch_id}")).json()["status"] == "finished")
+
+        await until(has_ended)
+
+
 def content_of(path: Path) -> bytes:
     return path.read_bytes()

@@ -8,6 +8,7 @@ import { PageError } from "./frame/PageError";
 import { framedRoute, homeRoute, operatorRoute, otherRoute, rootRoute } from "./frame/routes";
 import { accountRoute } from "./pages/account/route";
 import { batchRoute } from "./pages/batch/route";
+import { batchesRoute } from "./pages/batches/route";
 import { effectRoute } from "./pages/effect/route";
 import { effectsRoute } from "./pages/effects/route";
 import { jobRoute } from "./pages/job/route";
@@ -75,6 +76,7 @@ const routeTree = rootRoute.addChildren([
     effectRoute,
     jobsRoute,
     jobRoute,
+    batchesRoute,
     batchRoute,
     runsRoute,
     runRoute,

@@ -12,7 +12,8 @@ export function BottomBar() {
     .slice(0, 1)
     .map((place) => ({ ...place, label: operateTexts.area }));
   // Six entries fit on a small phone. The account also has a button at the top.
-  const places = operate.length > 0 ? [...PLACES.filter((place) => place !== ACCOUNT), ...operate] : PLACES;
+  const inBar = PLACES.filter((place) => !place.isNotInBar);
+  const places = operate.length > 0 ? [...inBar.filter((place) => place !== ACCOUNT), ...operate] : inBar;
   return (
     <nav
       aria-label={frameTexts.navigation}

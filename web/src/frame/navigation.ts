@@ -7,6 +7,7 @@ import {
   HeartPulse,
   ImagePlus,
   Images,
+  Layers,
   ListTree,
   ListVideo,
   type LucideIcon,
@@ -32,6 +33,7 @@ export interface Place {
     | "/tasks/new"
     | "/pipelines"
     | "/jobs"
+    | "/batches"
     | "/runs"
     | "/account"
     | "/operate"
@@ -52,6 +54,8 @@ export interface Place {
   icon: LucideIcon;
   /** The second key after G. Pages that are opened seldom have none. */
   key?: string;
+  /** The bar of phones has no room for it. The page of jobs links to it there. */
+  isNotInBar?: boolean;
   /** A tenant admin sees the page with the data of the own tenant. */
   isForTenantAdmins?: boolean;
 }
@@ -63,6 +67,7 @@ export const CREATE: readonly Place[] = [
 ];
 export const LIBRARY: readonly Place[] = [
   { to: "/jobs", label: frameTexts.jobs, icon: ListVideo, key: "j" },
+  { to: "/batches", label: frameTexts.batches, icon: Layers, key: "b", isNotInBar: true },
   { to: "/runs", label: frameTexts.runs, icon: GitFork, key: "r" },
 ];
 export const ACCOUNT: Place = { to: "/account", label: frameTexts.account, icon: UserRound, key: "a" };

@@ -4,6 +4,7 @@ import { counted } from "./plurals";
 export const jobsTexts = {
   title: "Jobs",
   text: "All your jobs and their results.",
+  batches: "Batches",
   search: "Search prompts, files and effects",
   statuses: {
     all: "All",

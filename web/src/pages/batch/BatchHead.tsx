@@ -20,7 +20,7 @@ export function BatchHead({ batch, name }: { batch: Batch; name: string }) {
       <PageHead
         above={
           <Link
-            to="/jobs"
+            to="/batches"
             className="inline-flex min-h-8 items-center gap-1.5 text-s text-muted hover:text-text touch:min-h-11"
           >
             <ArrowLeft size={14} aria-hidden />

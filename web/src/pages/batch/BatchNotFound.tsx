@@ -12,7 +12,7 @@ export function BatchNotFound() {
       title={batchTexts.notFound}
       text={batchTexts.notFoundText}
       isPage
-      action={<LinkButton to="/jobs">{batchTexts.back}</LinkButton>}
+      action={<LinkButton to="/batches">{batchTexts.back}</LinkButton>}
     />
   );
 }

@@ -4,7 +4,7 @@ import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
 import { useAction } from "@/parts/useAction";
 
-const CHANGES = [keys.wallet, keys.activeJobs, keys.jobLists];
+const CHANGES = [keys.wallet, keys.activeJobs, keys.jobLists, keys.batchLists];
 
 /** Both requests may be repeated: what has changed before does not change again. */
 export function useBatchActions(id: string) {

@@ -24,7 +24,7 @@ export function useGenerateBatch(effect: Effect) {
       };
       return data(api.POST("/api/batches", { body: { ...body, idempotency_key: key.of(body) } }));
     },
-    changes: [keys.wallet, keys.activeJobs, keys.jobLists],
+    changes: [keys.wallet, keys.activeJobs, keys.jobLists, keys.batchLists],
     onSuccess: (batch) => {
       client.setQueryData(keys.batch(batch.id), batch);
       return navigate({ to: "/batches/$id", params: { id: batch.id } });

@@ -4,6 +4,7 @@ import { useMemo } from "react";
 import { PageHead } from "@/design";
 import { libraryQuery } from "@/parts/job/library";
 import { useLiveList } from "@/parts/job/useLiveList";
+import { LinkButton } from "@/parts/LinkButton";
 import { NewRowsButton } from "@/parts/NewRowsButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useSelection } from "@/parts/useSelection";
@@ -29,7 +30,14 @@ export function JobsPage() {
         isTight
         title={jobsTexts.title}
         text={jobsTexts.text}
-        actions={jobs.length > 0 && <SelectButton selection={selection} />}
+        actions={
+          <>
+            <LinkButton to="/batches" className="md:hidden">
+              {jobsTexts.batches}
+            </LinkButton>
+            {jobs.length > 0 && <SelectButton selection={selection} />}
+          </>
+        }
       />
       <FilterBar search={search} />
       {query.isError && jobs.length === 0 ? (
