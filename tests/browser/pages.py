@@ -84,6 +84,8 @@ OPERATED = {
     "operate-tenants-all": "/operate/tenants",
     "operate-tenant-users": "/operate/tenants/{tenant}",
     "operate-tenant-limits": "/operate/tenants/{tenant}?tab=limits",
+    "operate-tenant-budgets": "/operate/tenants/{tenant}?tab=budgets",
+    "operate-tenant-spending": "/operate/tenants/{tenant}?tab=spending&by=key&days=90",
     "operate-users-all": "/operate/users",
     "operate-invitations": "/operate/users?view=invitations",
     "operate-mails-none": "/operate/users?view=mails",
@@ -144,6 +146,13 @@ async def fill_library(stack: Stack) -> Library:
     async with stack.client(stack.operator) as client:
         user = (await client.get(f"/api/admin/users/{account.id}")).json()
         [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
+        for name, limits in {
+            "All of it": {"limit": 100},
+            "A name of some length " * 6: {"user_id": user["id"]},
+        }.items():
+            budget = {"name": name.strip(), "limit": 50_000, "period": "month", "time_zone": "Europe/Berlin", **limits}
+            created = await client.post(f"/api/admin/tenants/{user['tenant_id']}/budgets", json=budget)
+            assert created.status_code == 201, created.text
         worker = (await client.get("/api/admin/workers", params={"fleet": "demo", "live": True})).json()["items"][0]
     made |= {"user": user["id"], "tenant": user["tenant_id"], "fleet": str(fleet["id"]), "worker": worker["worker_id"]}
     return account, made

@@ -69,7 +69,7 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
     case "wallet":
       void showWallet(client, JSON.parse(event.data) as Wallet);
       // A page that lists holds or transactions has an old version now.
-      for (const key of [keys.transactions, keys.holds]) refresh(key);
+      for (const key of [keys.transactions, keys.holds, keys.ownBudgets]) refresh(key);
       return;
     default: {
       if (!event.name.startsWith("job.")) return; // a newer server sent an unknown status

@@ -5,6 +5,7 @@ import { formatNumber, formatTokens, Skeleton, Stat, StatusBadge, Time } from "@
 import { formatBytes } from "@/parts/bytes";
 import { JobThumb } from "@/parts/JobThumb";
 import { walletTexts } from "@/texts/account";
+import { OwnBudgets } from "./OwnBudgets";
 import { holdsQuery } from "./queries";
 import { WalletHistory } from "./WalletHistory";
 
@@ -26,6 +27,7 @@ export function WalletTab() {
           hint={holds.data ? walletTexts.heldHint(holds.data.length) : " "}
         />
       </div>
+      <OwnBudgets />
       <Holds />
       <Stored />
       <section>

@@ -21,6 +21,12 @@ export const transactionsQuery = infiniteQueryOptions({
   ...BY_NUMBER,
 });
 
+/** Nested under the wallet, so it is refetched when tokens move. */
+export const ownBudgetsQuery = queryOptions({
+  queryKey: keys.ownBudgets,
+  queryFn: ({ signal }) => data(api.GET("/api/budgets", { signal })),
+});
+
 export const apiKeysQuery = infiniteQueryOptions({
   queryKey: keys.apiKeys,
   queryFn: ({ pageParam, signal }) =>

@@ -6,9 +6,12 @@ import { Empty, Skeleton, Tabs } from "@/design";
 import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
+import { budgetsTexts, spendingTexts } from "@/texts/budgets";
 import { tenantTexts as texts } from "@/texts/tenants";
+import { BudgetsTab } from "./budgets/BudgetsTab";
 import { QuotaForm } from "./QuotaForm";
 import { quotasQuery, tenantQuery, weightQuery } from "./queries";
+import { SpendingTab } from "./spending/SpendingTab";
 import { TenantFiguresRow } from "./TenantFiguresRow";
 import { TenantHead } from "./TenantHead";
 import { TenantUsers } from "./TenantUsers";
@@ -36,6 +39,8 @@ export function TenantPage() {
         tabs={[
           { value: "users", label: texts.users, content: <TenantUsers tenant={tenant} /> },
           { value: "limits", label: texts.limits, content: <Limits id={id} /> },
+          { value: "budgets", label: budgetsTexts.tab, content: <BudgetsTab tenant={tenant} /> },
+          { value: "spending", label: spendingTexts.tab, content: <SpendingTab tenant={id} /> },
         ]}
       />
     </>

@@ -1,13 +1,19 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import type { Schemas } from "@/api/types";
 import { operatorRoute } from "@/frame/routes";
 import { oneOf } from "@/parts/search-params";
+import { RANGES, type Range } from "./spending/series";
 
-export const TENANT_TABS = ["users", "limits"] as const;
+export const TENANT_TABS = ["users", "limits", "budgets", "spending"] as const;
 export type TenantTab = (typeof TENANT_TABS)[number];
 
 export interface TenantSearch {
   /** Default: the users. */
   tab?: TenantTab;
+  /** The dimension that splits the spending. Default: the effect. */
+  by?: Schemas["SpendingBy"];
+  /** The days of the report. Default: 30. */
+  days?: Range;
 }
 
 export const tenantRoute = createRoute({
@@ -15,6 +21,8 @@ export const tenantRoute = createRoute({
   path: "/operate/tenants/$id",
   validateSearch: (search: Record<string, unknown>): TenantSearch => ({
     tab: oneOf(search.tab, TENANT_TABS),
+    by: oneOf(search.by, ["effect", "key", "provider", "user"] as const),
+    days: oneOf(search.days, RANGES),
   }),
   component: lazyRouteComponent(() => import("./TenantPage"), "TenantPage"),
 });
