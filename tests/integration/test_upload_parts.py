@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import secrets
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from callsheet.media.parts import part_bytes_of, part_size
-from callsheet.media.storage import LocalStorage
+from callsheet.media.storage import LocalStorage, disk
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import StorageSettings
-from callsheet.wire.errors import ContentMismatch, InvalidRequest, NotFound, QuotaExceeded, WrongState
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import ContentMismatch, InvalidRequest, NotFound, QuotaExceeded, Unavailable, WrongState
 from callsheet.wire.operate.quotas import ChangeQuotas
 from tests.support.http.media_api import CLIP
 from tests.support.jobs.core import Core, Member
 from tests.support.jobs.crashes import crashed_at
 from tests.support.media.large_uploads import IN_PARTS, LARGE, PART, LargeUpload
 from tests.support.media.media_harness import MediaHarness, open_media_harness
+from tests.support.media.seaweedfs import S3Server
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -115,8 +120,65 @@ async def test_an_abandoned_upload_is_aborted_at_the_storage(media: MediaHarness
         await media.delete_file(upload.file_id)
         assert not await upload.has_parts()
         assert (await upload.put(late, upload.part(2))).status_code in (404, 409)
+    path, started = await upload.path(), await upload.started()
     await media.sweep()
     assert (await media.files(), await media.paths()) == (set(), set())
+    assert not await media.room.files.storage.parts.arrived(path, started)
+
+
+async def test_an_upload_that_the_service_removed_is_started_again(
+    core: Core, ann: Member, tmp_path: Path, s3_server: S3Server
+) -> None:
+    """A rule of the bucket aborts multipart uploads after some days, and this one is resumed later."""
+    storage = {**IN_PARTS, "backend": "s3", "s3": s3_server.settings}
+    async with open_media_harness(core, ann, tmp_path, storage=storage) as media:
+        upload = await LargeUpload.created(media)
+        [lost] = await upload.sign(1)
+        await upload.send(2)
+        await media.room.files.storage.parts.abort(await upload.path())
+        assert (await upload.put(lost, upload.part(1))).status_code == 404
+        with pytest.raises(ContentMismatch, match=r"These parts are missing: 1, 2\."):
+            await upload.confirm()
+        resumed = await LargeUpload.created(media)
+        assert (resumed.file_id, await resumed.arrived()) == (upload.file_id, [])
+        await resumed.send(2, 1)
+        assert await resumed.confirm() == "ready"
+        assert await resumed.stored() == LARGE
+
+
+async def test_an_upload_whose_parts_cannot_be_removed_holds_up_no_other_file(
+    core: Core, ann: Member, tmp_path: Path, s3_server: S3Server
+) -> None:
+    bucket = f"kept-{secrets.token_hex(4)}"
+    s3_server.create_bucket(bucket)
+    storage = {**IN_PARTS, "backend": "s3", "s3": {**s3_server.settings, "bucket": bucket}}
+    async with open_media_harness(core, ann, tmp_path, storage=storage) as media:
+        kept = await LargeUpload.created(media)
+        await kept.send(1)
+        other = await media.upload()
+        await media.delete_file(other)
+        s3_server.refuse(bucket, ["s3:AbortMultipartUpload"])
+        with pytest.raises(Unavailable, match="refused"):
+            await media.sweep()
+        assert await media.files() == {kept.file_id}
+        s3_server.refuse(bucket, ["s3:DeleteBucket"])
+        await media.sweep()
+        assert await media.files() == set()
+
+
+async def test_the_same_key_of_another_user_is_another_upload(media: MediaHarness) -> None:
+    """Also of a colleague, who may not see, sign or confirm the parts."""
+    upload = await LargeUpload.created(media)
+    await upload.send(1)
+    colleague = Member(media.ann.tenant_id, uuid7(), media.ann.pool)
+    strange = LargeUpload(replace(media, ann=colleague), upload.file_id, LARGE)
+    for refused in (strange.arrived(), strange.sign(2), strange.confirm()):
+        with pytest.raises(NotFound):
+            await refused
+    own = await LargeUpload.created(strange.media)
+    assert own.file_id != upload.file_id
+    assert await own.arrived() == []
+    assert await upload.arrived() == [1]
 
 
 async def test_an_upload_counts_with_all_its_bytes_until_it_is_swept(media: MediaHarness) -> None:
@@ -186,6 +248,32 @@ async def test_a_join_on_a_nearly_full_disk_frees_each_part_when_it_was_copied(
         assert await crashed_at(Failpoint.STORAGE_BEFORE_POINTER, upload.confirm())
         assert await upload.arrived() == []
         await upload.send(1, 2)
+        assert await upload.confirm() == "ready"
+        assert await upload.stored() == LARGE
+
+
+async def test_a_disk_that_is_full_refuses_a_part_or_keeps_all_of_them(
+    core: Core, ann: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While they arrive, and while they are joined."""
+    async with open_media_harness(core, ann, tmp_path, storage=IN_PARTS) as media:
+        upload = await LargeUpload.created(media)
+        await upload.send(1)
+        [second] = await upload.sign(2)
+        with monkeypatch.context() as full:
+            full.setattr(media.room.files.storage, "_reserve_bytes", 1 << 60)
+            assert (await upload.put(second, upload.part(2))).status_code == 507
+        await upload.send(2)
+        before = await media.paths()
+
+        def no_space(descriptor: int, content: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as full:
+            full.setattr(disk, "write_all", no_space)
+            with pytest.raises(Unavailable, match="storage is full"):
+                await upload.confirm()
+        assert (await upload.arrived(), await media.paths()) == ([1, 2], before)
         assert await upload.confirm() == "ready"
         assert await upload.stored() == LARGE
 

@@ -369,3 +369,19 @@ async def test_a_part_that_arrives_while_its_upload_is_confirmed_is_refused_and_
         assert (await sending).status_code == 409
         assert await media.paths() == {await upload.path()}
         assert await upload.stored() == LARGE
+
+
+async def test_a_part_that_arrives_between_the_join_and_the_confirmation_is_swept(
+    media_harnesses: TwoMediaHarnesses, tmp_path: Path
+) -> None:
+    race = media_harnesses.race
+    async with open_media_harness(race.one, race.ann, tmp_path / "parts", storage=IN_PARTS) as media:
+        upload = await LargeUpload.created(media)
+        await upload.send(1, 2)
+        [signed] = await upload.sign(2)
+        async with paused_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, upload.confirm()) as confirming:
+            assert (await upload.put(signed, upload.part(2))).status_code == 200
+        assert await confirming == "ready"
+        await media.sweep()
+        assert await media.paths() == {await upload.path()}
+        assert await upload.stored() == LARGE

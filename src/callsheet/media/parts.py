@@ -71,14 +71,19 @@ class PartUploads:
         """How a pending file is uploaded, and what has arrived."""
         declared = await self._declared(principal, row)
         arrived = await self._arrived(row, declared)
-        if not arrived and declared.parts_id is not None and await self._files.storage.head(row.path) is not None:
-            # They were joined, and the confirmation did not end.
-            arrived = set(declared.numbers)
+        if not arrived and declared.parts_id is not None:
+            if await self._files.storage.head(row.path) is not None:
+                # They were joined, and the confirmation did not end.
+                arrived = set(declared.numbers)
+            elif arrived is None:
+                await self._start_again(principal, row, declared.parts_id)
         parts = zip(declared.numbers, declared.checksums, strict=True)
         return UploadParts(
             part_bytes=declared.part_bytes,
             count=-(-row.size // declared.part_bytes),
-            arrived=[ArrivedPart(number=number, sha256=sha256) for number, sha256 in parts if number in arrived],
+            arrived=[
+                ArrivedPart(number=number, sha256=sha256) for number, sha256 in parts if number in (arrived or ())
+            ],
         )
 
     async def sign(self, principal: Principal, file_id: UUID, wanted: Sequence[PartToSign]) -> SignedParts:
@@ -132,12 +137,18 @@ class PartUploads:
             raise NotFound("There is no such file.")
         return str(kept)
 
+    async def _start_again(self, principal: Principal, row: FileRow, lost: str) -> None:
+        """The service has removed the upload, for example by a rule of the bucket. The next URL starts another one."""
+        pool = await self._files.databases.pool(principal.pool)
+        async with pool.ordinary() as connection:
+            await SQL["forget_start"].run(connection, tenant_id=row.tenant_id, file_id=row.id, parts_id=lost)
+
     async def join(self, principal: Principal, row: FileRow) -> None:
         """Makes the file of its parts, unless that was done. Raises ContentMismatch if some are missing."""
         storage = self._files.storage
         if await storage.head(row.path) is None:
             declared = await self._declared(principal, row)
-            arrived = await self._arrived(row, declared)
+            arrived = await self._arrived(row, declared) or set()
             missing = [n for n in range(1, -(-row.size // declared.part_bytes) + 1) if n not in arrived]
             try:
                 if missing or declared.parts_id is None:
@@ -171,10 +182,13 @@ class PartUploads:
             raise WrongState("This file is uploaded by one request, not in parts.")
         return found
 
-    async def _arrived(self, row: FileRow, declared: PartsRow) -> set[int]:
+    async def _arrived(self, row: FileRow, declared: PartsRow) -> set[int] | None:
+        """None if the storage does not have the upload any more."""
         if declared.parts_id is None:
             return set()
         stored = await self._files.storage.parts.arrived(row.path, declared.parts_id)
+        if stored is None:
+            return None
         known = set(declared.numbers)
 
         def is_whole(part: StoredPart) -> bool:

@@ -65,6 +65,10 @@ UPDATE files SET parts_id = coalesce(parts_id, :parts_id)
 WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
 RETURNING parts_id
 
+-- name: forget_start
+UPDATE files SET parts_id = NULL
+WHERE tenant_id = :tenant_id AND id = :file_id AND parts_id = :parts_id AND status = 'pending'
+
 -- name: declare_parts
 -- In the order of the numbers, so that two requests do not wait for each other in a circle.
 INSERT INTO upload_parts (tenant_id, file_id, number, sha256)

@@ -117,26 +117,44 @@ class MediaSweeper(Loop):
 
     async def sweep(self, pool: Database, at: datetime | None = None) -> bool:
         """Deletes what is due. Returns whether there may be more."""
-        more_files = await self._sweep_files(pool, at)
+        refused: list[Unavailable] = []
+        more_files = await self._sweep_files(pool, at, refused)
         more_folders = [await self._sweep_folders(pool, sweep, at) for sweep in FOLDER_SWEEPS]
+        if refused:
+            raise refused[0]
         return more_files or any(more_folders)
 
-    async def _sweep_files(self, pool: Database, at: datetime | None) -> bool:
+    async def _sweep_files(self, pool: Database, at: datetime | None, refused: list[Unavailable]) -> bool:
         async with pool.ordinary() as connection:
             expired = await SQL["mark_expired"].run(connection, now=at, disk=self._disk, limit=BATCH)
             files = await SQL["find_deleted"].rows(
                 connection, FileToRemove, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
             )
-        if files:
-            await all_of(self._storage.parts.abort(file.path) for file in files if is_in_parts(file.path))
-            await self._storage.delete_many([path for file in files for path in paths_of(*file)])
+        gone = await self._without_parts(files, refused)
+        if gone:
+            await self._storage.delete_many([path for file in gone for path in paths_of(*file)])
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
             async with pool.ordinary() as connection:
                 forgotten = await SQL["forget_files"].run(
-                    connection, tenant_ids=[file.tenant_id for file in files], file_ids=[file.id for file in files]
+                    connection, tenant_ids=[file.tenant_id for file in gone], file_ids=[file.id for file in gone]
                 )
             log.info("media.files_swept", pool=pool.name, files=forgotten)
         return BATCH in (expired, len(files))
+
+    async def _without_parts(self, files: Sequence[FileToRemove], refused: list[Unavailable]) -> list[FileToRemove]:
+        """Files whose parts are removed. If the storage refuses that for some, for example for lack of a right, they
+        do not hold up the others."""
+
+        async def abort(file: FileToRemove) -> FileToRemove | None:
+            try:
+                if is_in_parts(file.path):
+                    await self._storage.parts.abort(file.path)
+            except Unavailable as error:
+                refused.append(error)
+                return None
+            return file
+
+        return [file for file in await all_of(abort(file) for file in files) if file is not None]
 
     async def _sweep_folders(self, pool: Database, sweep: FolderSweep, at: datetime | None) -> bool:
         async with pool.ordinary() as connection:

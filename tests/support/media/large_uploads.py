@@ -79,13 +79,17 @@ class LargeUpload:
         [row] = await self.media.core.rows(self.media.ann.pool, "SELECT path FROM files WHERE id = $1", self.file_id)
         return str(row["path"])
 
+    async def started(self) -> str:
+        """The id of the upload at the storage."""
+        [row] = await self.media.core.rows(
+            self.media.ann.pool, "SELECT parts_id FROM files WHERE id = $1", self.file_id
+        )
+        return str(row["parts_id"])
+
     async def stored(self) -> bytes:
         return await self.media.room.files.storage.read(await self.path(), 2 * PART)
 
     async def has_parts(self) -> bool:
         """Whether the storage keeps anything of an upload that was not joined."""
         storage = self.media.room.files.storage
-        [row] = await self.media.core.rows(
-            self.media.ann.pool, "SELECT path, parts_id FROM files WHERE id = $1", self.file_id
-        )
-        return bool(await storage.parts.arrived(row["path"], row["parts_id"]))
+        return bool(await storage.parts.arrived(await self.path(), await self.started()))

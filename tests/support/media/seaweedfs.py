@@ -74,7 +74,7 @@ class S3Server:
         credentials = ReadOnlyCredentials(self.access_key_id, self.secret_access_key, None)
         S3SigV4QueryAuth(credentials, "s3", REGION).add_auth(request)
         checksum = {"content-md5": base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()}
-        response = httpx.put(request.url, content=content, headers=checksum if content else {}, timeout=60)
+        response = httpx.put(str(request.url), content=content, headers=checksum if content else {}, timeout=60)
         assert response.is_success, response.text
 
 

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -181,7 +181,7 @@ class LocalStorage:
             start += len(chunk)
             yield chunk
 
-    async def stream(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    async def stream(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes]:
         opened = await self.open(key)
         if opened is None:
             raise NotFound()

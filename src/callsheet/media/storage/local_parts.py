@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from callsheet.media.storage.disk import OBJECTS, Disk
@@ -67,18 +67,21 @@ class LocalParts:
     async def _join(self, key: str, count: int, content_type: str) -> None:
         async with self._alone(key):
             if await self._storage.head(key) is None:
-                await self._storage.put(key, self._joined(key, count), content_type=content_type)
+                # Closed at once if it fails, so that no part stays open.
+                async with aclosing(self._joined(key, count)) as content:
+                    await self._storage.put(key, content, content_type=content_type)
             await discard(self._storage, [part_key(key, number) for number in range(1, count + 1)])
 
-    async def _joined(self, key: str, count: int) -> AsyncIterator[bytes]:
+    async def _joined(self, key: str, count: int) -> AsyncGenerator[bytes]:
         """The bytes of all parts. A part stays until the file is stored, so that a crash costs no part. Only if the
         disk is nearly full, it goes as soon as it was read."""
         sizes = {part.number: part.size for part in await self.arrived(key, "")}
         space = await self._in_thread(read_space, self._disk.root)
         is_tight = space.free_bytes - sum(sizes.values()) < self._reserve_bytes
         for number in range(1, count + 1):
-            async for piece in self._storage.stream(part_key(key, number)):
-                yield piece
+            async with aclosing(self._storage.stream(part_key(key, number))) as pieces:
+                async for piece in pieces:
+                    yield piece
             if is_tight:
                 await discard(self._storage, [part_key(key, number)])
 

@@ -64,8 +64,8 @@ class PartStorage(Protocol):
         """Writing this part: exactly these bytes."""
         ...
 
-    async def arrived(self, key: str, upload_id: str) -> Sequence[StoredPart]:
-        """In no order. Nothing if the parts were joined or removed."""
+    async def arrived(self, key: str, upload_id: str) -> Sequence[StoredPart] | None:
+        """In no order. None if the storage has no such upload: its parts were joined, or removed by the service."""
         ...
 
     async def join(self, key: str, upload_id: str, checksums: Sequence[str], *, content_type: str) -> None:

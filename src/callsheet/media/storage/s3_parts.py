@@ -66,18 +66,19 @@ class S3Parts:
         url = self._signer.put_part(validate_key(key), self._url_seconds, headers, size, part)
         return SignedRequest("PUT", url, headers, expires_at)
 
-    async def arrived(self, key: str, upload_id: str) -> Sequence[StoredPart]:
-        return [StoredPart(number, part["Size"]) for number, part in (await self._parts(key, upload_id)).items()]
+    async def arrived(self, key: str, upload_id: str) -> Sequence[StoredPart] | None:
+        try:
+            stored = await self._parts(key, upload_id)
+        except NotFound:
+            return None
+        return [StoredPart(number, part["Size"]) for number, part in stored.items()]
 
     async def _parts(self, key: str, upload_id: str) -> dict[int, Any]:
         """By number: SeaweedFS lists a part that was sent twice twice, and so may need another page."""
         found: dict[int, Any] = {}
         after = 0
         while True:
-            try:
-                listed = await self._call("read", "list_parts", Key=key, UploadId=upload_id, PartNumberMarker=after)
-            except NotFound:
-                return {}
+            listed = await self._call("read", "list_parts", Key=key, UploadId=upload_id, PartNumberMarker=after)
             found |= {part["PartNumber"]: part for part in listed.get("Parts", ())}
             if not listed.get("IsTruncated") or listed["NextPartNumberMarker"] <= after:
                 return found
