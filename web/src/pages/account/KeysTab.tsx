@@ -1,8 +1,9 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
-import { api } from "@/api/client";
+import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
+import type { Schemas } from "@/api/types";
 import { Button } from "@/design";
 import { useRole } from "@/parts/useRole";
 import { KeyTable } from "@/parts/user/KeyTable";
@@ -10,6 +11,8 @@ import { keyTexts } from "@/texts/account";
 import { CreateKeyDialog } from "./CreateKeyDialog";
 import { apiKeysQuery } from "./queries";
 import { ServiceKeys } from "./ServiceKeys";
+
+const OF_USER: readonly Schemas["KeyScope"][] = ["read", "submit"];
 
 export function KeysTab() {
   const [isCreating, setCreating] = useState(false);
@@ -40,7 +43,17 @@ export function KeysTab() {
           <ServiceKeys me={me} />
         </div>
       )}
-      {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
+      {isCreating && (
+        <CreateKeyDialog
+          texts={keyTexts}
+          scopes={mayManageUsers ? [...OF_USER, "admin"] : OF_USER}
+          chosen={OF_USER}
+          expiry="90"
+          create={(body) => data(api.POST("/api/keys", { body }))}
+          changes={keys.apiKeys}
+          onClose={() => setCreating(false)}
+        />
+      )}
     </div>
   );
 }

@@ -8,13 +8,13 @@ export function ScopeChoice<Scope extends string>({
   value,
   onChange,
   error,
-  hints = keyTexts.scopeHints,
+  hints,
 }: {
   scopes: readonly Scope[];
   value: readonly Scope[];
   onChange: (scopes: Scope[]) => void;
   error: string | null;
-  hints?: Record<string, string>;
+  hints: Record<string, string>;
 }) {
   return (
     <fieldset className="grid gap-2">

@@ -1,20 +1,23 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
 import { useState } from "react";
-import { api } from "@/api/client";
+import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import type { Me } from "@/api/types";
+import type { Me, Schemas } from "@/api/types";
 import { Button } from "@/design";
 import { Section } from "@/parts/Section";
 import { KeyTable } from "@/parts/user/KeyTable";
 import { serviceKeyTexts as texts } from "@/texts/account";
-import { CreateServiceKeyDialog } from "./CreateServiceKeyDialog";
+import { CreateKeyDialog } from "./CreateKeyDialog";
 import { serviceKeysQuery } from "./queries";
+
+const OF_ADMIN: readonly Schemas["ServiceScope"][] = ["read", "submit_for_users"];
 
 /** The service keys of the tenant, for its admins. */
 export function ServiceKeys({ me }: { me: Me }) {
   const [isCreating, setCreating] = useState(false);
   const query = useInfiniteQuery(serviceKeysQuery(me.tenant_id));
+  const params = { path: { tenant_id: me.tenant_id } };
   const create = (
     <Button onClick={() => setCreating(true)} icon={<Plus size={16} aria-hidden />}>
       {texts.create}
@@ -41,7 +44,18 @@ export function ServiceKeys({ me }: { me: Me }) {
           changes={keys.serviceKeys(me.tenant_id)}
         />
       </div>
-      {isCreating && <CreateServiceKeyDialog me={me} onClose={() => setCreating(false)} />}
+      {isCreating && (
+        <CreateKeyDialog
+          texts={texts}
+          scopes={me.role === "operator" ? [...OF_ADMIN, "credit"] : OF_ADMIN}
+          chosen={OF_ADMIN}
+          expiry="never"
+          create={(body) => data(api.POST("/api/admin/tenants/{tenant_id}/service-keys", { params, body }))}
+          changes={keys.serviceKeys(me.tenant_id)}
+          path="/api/tenant/jobs"
+          onClose={() => setCreating(false)}
+        />
+      )}
     </Section>
   );
 }
