@@ -61,6 +61,8 @@ async def test_g1_g2_g12_the_old_primary_stays_up_read_only_and_returns_as_a_sta
     async with open_failover(which, pair.dsn, settings, tmp_path) as failover:
         await pair.primary.set("default_transaction_read_only", "'on'")
         await until(lambda: failover.load.statuses[503])
+        if which == "pool":
+            await failover.refuses_writes()
         await pair.standby.promote()
         await failover.goes_on("read-only")
         await pair.primary.stop()
