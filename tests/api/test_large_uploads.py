@@ -9,6 +9,7 @@ import inspect
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -59,6 +60,24 @@ async def test_an_upload_continues_with_the_parts_that_are_missing(started: Star
             from_memory = await call(callsheet.upload, content, "clip.mp4")
             assert from_memory.sha256 == file.sha256
             await call(callsheet.close)
+
+
+async def test_a_program_whose_upload_was_confirmed_by_another_one_gets_the_same_file(
+    started: Started, tmp_path: Path
+) -> None:
+    async with started(storage=IN_PARTS) as (plane, _), MediaApi.opened(plane) as media_api:
+        clip = tmp_path / "clip.mp4"
+        clip.write_bytes(LARGE)
+        confirmed: list[UUID] = []
+
+        def confirms(done: int, _: int) -> None:
+            if done == 0:
+                with Callsheet(plane.settings.public_url, media_api.person.key) as other:
+                    confirmed.append(other.upload(clip).id)
+
+        with Callsheet(plane.settings.public_url, media_api.person.key) as callsheet:
+            file = await asyncio.to_thread(callsheet.upload, clip, None, confirms)
+        assert [file.id] == confirmed
 
 
 @pytest.mark.parametrize("backend", ["local", pytest.param("s3", marks=pytest.mark.thorough)])

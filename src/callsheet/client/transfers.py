@@ -17,7 +17,7 @@ import httpx
 from callsheet.client.errors import Unreachable, UnusableFile, refusal_of
 from callsheet.client.requests import Patience, Requests
 from callsheet.client.transport import PIECE, Counted
-from callsheet.wire.errors import CallsheetError
+from callsheet.wire.errors import CallsheetError, WrongState
 from callsheet.wire.jobs import JobOutput
 from callsheet.wire.media import CreatedUpload, File, SignedParts, UploadParts, UploadRequest
 
@@ -41,6 +41,8 @@ TYPES = {
 MAX_NAME_LENGTH = 200
 FORBIDDEN = 403
 PARTS_AT_ONCE = 4
+# Responses of the storage if the parts have been joined or removed.
+ENDED = frozenset({404, 409, 410})
 
 
 def not_counted(done: int, total: int) -> None:
@@ -118,14 +120,20 @@ class Transfers:
             counted(sent, size)
 
     async def _put_part(self, path: str, number: int, source: Path | bytes, start: int, length: int) -> int:
-        """Returns the length. The URL is requested for each attempt, so that it has not expired."""
+        """Returns the length. The URL is requested for each attempt, so that it has not expired. If the upload takes no
+        more parts, for example because another program has confirmed it, the confirmation knows why."""
         digest = await self.requests.transport.work(_digest, source, start, length)
         body = {"parts": [{"number": number, "sha256": digest}]}
         patience = Patience(self.requests.retry_seconds)
         while True:
-            signed = (await self.requests.ask(SignedParts, "POST", path, body, repeat=True)).parts[0]
+            try:
+                signed = (await self.requests.ask(SignedParts, "POST", path, body, repeat=True)).parts[0]
+            except CallsheetError as refusal:
+                if getattr(refusal, "code", None) != WrongState.code:
+                    raise
+                return length
             error = await self._put_once(signed.upload, source, start, length, not_counted)
-            if error is None:
+            if error is None or getattr(error, "status", None) in ENDED:
                 return length
             await self.requests.pause(patience, error)
 
