@@ -16,7 +16,7 @@ from tests.support.http.jobs_api import JobsApi
 from tests.support.http.responses import assert_refused
 from tests.support.pipelines.pipeline_harness import BASE
 
-# What these requests create is free and done once in itself: a session, a token, an upload that ends by itself.
+# Other requests: tests/api/test_kept_responses.py.
 CREATED = ("Job", "Task", "Run")
 KEY = "order-7"
 

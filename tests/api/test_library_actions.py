@@ -87,16 +87,28 @@ async def test_g5_a_repeated_retry_of_several_jobs_reserves_no_tokens_again(ann:
         assert response.status_code == 200, response.text
         return [(item["job_id"], item["outcome"]) for item in response.json()["items"]]
 
-    # The process ended after the first job: the repeated request retries only the second one.
+    async def fail_again() -> None:
+        await ann.jobs_api.core.room.leases.fail(report(await ann.jobs_api.start()), Failure("broken", "It broke."))
+
+    async def lose_the_response() -> None:
+        """The process died before it kept the response of the request."""
+        async with ann.jobs_api.core.databases.central.connection() as connection:
+            await connection.execute("DELETE FROM kept_responses WHERE caller_id = $1", ann.person.user.id)
+
+    # The process died after the first job: the repeated request retries only the second one.
     await retry(jobs[0])
-    await ann.jobs_api.core.room.leases.fail(report(await ann.jobs_api.start()), Failure("broken", "It broke."))
+    await fail_again()
+    await lose_the_response()
     before = await balance(ann)
     await retry(*jobs)
     assert await balance(ann) == before - 10
-    await ann.jobs_api.core.room.leases.fail(report(await ann.jobs_api.start()), Failure("broken", "It broke."))
-    # Both have failed again. A request with a new key is a new retry.
-    await retry(*jobs)
-    assert await balance(ann) == before
+    # Both have failed again. Neither the kept response nor the request itself reserves anything.
+    await fail_again()
+    for _ in range(2):
+        assert await retry(*jobs) == [(job_id, "done") for job_id in jobs]
+        assert await balance(ann) == before
+        await lose_the_response()
+    # A request with a new key is a new retry.
     headers["Idempotency-Key"] = "again-2"
     await retry(*jobs, other)
     assert await balance(ann) == before - 30

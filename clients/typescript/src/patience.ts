@@ -1,9 +1,10 @@
 // Errors that pass, and how long a request is tried again.
 import { type CallsheetError, Refusal, Unreachable } from "./problems.ts";
 
-// These statuses pass. A 429 is waited for only if the response says how long.
-const PASSING = new Set([408, 429, 502, 503, 504]);
-const ASKS_TO_WAIT = 429;
+// These statuses pass. A 409 or 429 is waited for only if the response says how long: a 409 says it while an earlier
+// request with the same idempotency key runs.
+const PASSING = new Set([408, 409, 429, 502, 503, 504]);
+const ASKS_TO_WAIT = new Set([409, 429]);
 const FIRST_WAIT = 0.2;
 const MAX_WAIT = 5;
 
@@ -68,7 +69,7 @@ export function backOnline(signal: AbortSignal): Promise<void> | null {
 export function passes(error: unknown): error is CallsheetError {
   if (error instanceof Unreachable) return true;
   if (!(error instanceof Refusal)) return false;
-  return PASSING.has(error.status) && (error.status !== ASKS_TO_WAIT || error.retryAfter !== null);
+  return PASSING.has(error.status) && (!ASKS_TO_WAIT.has(error.status) || error.retryAfter !== null);
 }
 
 export function sleep(seconds: number, signal?: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
 // Files on their way: uploads to signed URLs, and downloads.
+import { freshKey } from "./keys.ts";
 import type { CreatedUpload, JobOutput, PartToSign, SignedParts, StoredFile, UploadRequest } from "./models.ts";
 import { OtherFile, resumeKeyOf, sendParts } from "./parts.ts";
 import { arrived, Patience } from "./patience.ts";
@@ -71,9 +72,8 @@ export async function upload(requests: Requests, source: Blob, options: UploadOp
     sha256,
     resume_key: sha256 ?? (await resumeKeyOf(source)),
   };
-  // An upload that is created twice costs nothing and ends by itself.
-  const again = { repeat: true, signal };
-  const created = await requests.ask<CreatedUpload>("POST", "/api/videos/uploads", body, again);
+  const once = { idempotencyKey: freshKey(), signal };
+  const created = await requests.ask<CreatedUpload>("POST", "/api/videos/uploads", body, once);
   const { id } = created.file;
   try {
     await send(requests, created, source, onProgress, signal);

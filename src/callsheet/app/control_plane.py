@@ -115,5 +115,7 @@ def _assemble(rooms: Rooms, http: HttpSide, registry: CollectorRegistry) -> Cont
         listener=listener,
         loops=LoopGroup(rooms.loops, is_outage),
         draining=http.draining,
-        http=http.application(all_routers(rooms), applications(rooms), caller_check(rooms), web),
+        http=http.application(
+            all_routers(rooms), applications(rooms), caller_check(rooms), rooms.identity.kept_responses, web
+        ),
     )

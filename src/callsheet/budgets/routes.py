@@ -57,7 +57,7 @@ def budget_router(budgets: Budgets, authentication: Authentication) -> Router:
     manage = authentication.may_in_tenant(Permission.MANAGE_BUDGETS)
     router = Router(prefix="/api/admin/tenants/{tenant_id}/budgets", tags=["budgets"])
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_budget(tenant_id: UUID, body: CreateBudget, principal: Principal = manage) -> Budget:
         """Creates a limit of the tokens that jobs take in a day, a week or a month. It counts from now on."""
         principal.reach(Permission.MANAGE_BUDGETS, tenant_id, NO_TENANT)

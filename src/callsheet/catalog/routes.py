@@ -92,7 +92,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
         """The workflows, newest first."""
         return await catalog.workflows.list(is_active, cursor, limit, with_actors=with_actors)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_workflow(body: CreateWorkflow, principal: Principal = manage) -> WorkflowDetail:
         """Creates a workflow from a ComfyUI graph in API format."""
         return await warned(await catalog.workflows.create(body, actor_of(principal)))
@@ -176,7 +176,7 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
         """All effects, newest first."""
         return await catalog.effects.list(workflow, is_published, cursor, limit)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_effect(body: CreateEffect, principal: Principal = manage) -> EffectRecord:
         return await catalog.effects.create(body, actor_of(principal))
 
@@ -213,7 +213,7 @@ def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> 
         """Images and videos of the catalog, newest first."""
         return await catalog.assets.list(status, cursor, limit)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_asset(body: CreateAsset, principal: Principal = manage) -> CreatedAsset:
         """Returns a URL to upload the file to."""
         return await catalog.assets.create(body, actor_of(principal))

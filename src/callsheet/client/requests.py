@@ -19,9 +19,10 @@ from callsheet.wire.errors import CallsheetError
 
 Model = TypeVar("Model", bound=BaseModel)
 
-# These statuses pass. A 429 is waited for only if the response says how long.
-PASSING = frozenset({408, 429, 502, 503, 504})
-ASKS_TO_WAIT = 429
+# These statuses pass. A 409 or 429 is waited for only if the response says how long: a 409 says it while an earlier
+# request with the same idempotency key runs.
+PASSING = frozenset({408, 409, 429, 502, 503, 504})
+ASKS_TO_WAIT = frozenset({409, 429})
 # A repeated request of these methods does what the first one did.
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 # If no control plane has responded to a client yet, its URL is probably wrong, or the control plane was not started. So
@@ -145,7 +146,7 @@ def passes(error: CallsheetError) -> bool:
     if isinstance(error, Unreachable):
         return True
     status = getattr(error, "status", None)
-    return status in PASSING and (status != ASKS_TO_WAIT or getattr(error, "retry_after_seconds", None) is not None)
+    return status in PASSING and (status not in ASKS_TO_WAIT or getattr(error, "retry_after_seconds", None) is not None)
 
 
 def quoted(text: object) -> str:

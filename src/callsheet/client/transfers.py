@@ -67,8 +67,9 @@ class Transfers:
         shown = path.name.encode("utf-8", "replace").decode("utf-8")[:MAX_NAME_LENGTH]
         # The same file continues the same upload.
         body = {"name": shown, "mime_type": mime_type, "size": size, "sha256": digest, "resume_key": digest}
-        # An upload that is created twice costs nothing and ends by itself.
-        created = await self.requests.ask(CreatedUpload, "POST", "/api/videos/uploads", body, repeat=True)
+        created = await self.requests.ask(
+            CreatedUpload, "POST", "/api/videos/uploads", body, idempotency_key=uuid.uuid4().hex
+        )
         path_of_file = f"/api/videos/uploads/{created.file.id}"
         if created.upload is not None:
             await self.put(created.upload, source, size, counted)

@@ -34,7 +34,7 @@ def endpoint_router(endpoints: Endpoints, authentication: Authentication) -> Rou
     router = Router(prefix="/api/webhook-endpoints", tags=["webhook endpoints"])
     user = Depends(authentication.user)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_webhook_endpoint(
         body: CreateWebhookEndpoint, principal: Principal = user
     ) -> CreatedWebhookEndpoint:
@@ -65,12 +65,12 @@ def endpoint_router(endpoints: Endpoints, authentication: Authentication) -> Rou
         """Deletes an endpoint. Its events that wait are not sent any more."""
         await endpoints.delete(principal, endpoint_id)
 
-    @router.post("/{endpoint_id}/rotate-secret")
+    @router.post("/{endpoint_id}/rotate-secret", once=True)
     async def rotate_webhook_secret(endpoint_id: UUID, principal: Principal = user) -> RotatedSecret:
         """Creates a new secret. For a day, requests are signed with the old one too."""
         return await endpoints.rotate_secret(principal, endpoint_id)
 
-    @router.post("/{endpoint_id}/test", status_code=202)
+    @router.post("/{endpoint_id}/test", status_code=202, once=True)
     async def test_webhook_endpoint(endpoint_id: UUID, principal: Principal = user) -> Delivery:
         """Sends the event `webhook.test`. The log of deliveries shows what became of it."""
         return await endpoints.write_test(principal, endpoint_id)
@@ -93,12 +93,12 @@ def delivery_router(endpoints: Endpoints, authentication: Authentication) -> Rou
         """The events for an endpoint with the last attempt to send each, newest first."""
         return await endpoints.deliveries(principal, endpoint_id, status, cursor, limit)
 
-    @router.post("/deliveries/{delivery_id}/redeliver", status_code=202)
+    @router.post("/deliveries/{delivery_id}/redeliver", status_code=202, once=True)
     async def redeliver(endpoint_id: UUID, delivery_id: DeliveryId, principal: Principal = user) -> Delivery:
         """Sends an event again, with the same `webhook-id`."""
         return await endpoints.redeliver(principal, endpoint_id, delivery_id)
 
-    @router.post("/replay", status_code=202)
+    @router.post("/replay", status_code=202, once=True)
     async def replay_deliveries(endpoint_id: UUID, body: ReplayRange, principal: Principal = user) -> Replayed:
         """Sends the events of a time range again, up to 1,000 per request, for example after an outage."""
         return await endpoints.replay(principal, endpoint_id, body)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from callsheet.identity.access.attempts import Attempts
 from callsheet.identity.access.authentication import Authentication
+from callsheet.identity.access.kept_responses import KeptResponses
 from callsheet.identity.access.keys import Keys, KeyUsage
 from callsheet.identity.access.one_time_links import OneTimeLinks
 from callsheet.identity.access.passwords import Passwords
@@ -75,6 +76,7 @@ class IdentityRoom(Room):
     sessions: Sessions
     one_time_links: OneTimeLinks
     authentication: Authentication
+    kept_responses: KeptResponses
     attempts: Attempts
     audit: AuditLog
     management: UserManagement
@@ -115,6 +117,7 @@ def open_identity(databases: Databases, settings: Settings, secret: Master, acco
         sessions=sessions,
         one_time_links=OneTimeLinks(),
         authentication=Authentication(databases, sessions, StreamTokens(secret), usage, settings),
+        kept_responses=KeptResponses(databases, secret),
         attempts=attempts,
         audit=accounts.audit,
         management=accounts.management,

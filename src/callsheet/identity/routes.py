@@ -213,7 +213,7 @@ def key_router(keys: Keys, authentication: Authentication) -> Router:
         require(principal, Permission.READ_OWN)
         return await keys.list(principal.user_id, cursor, limit)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_key(
         body: CreateKeyRequest, request: Request, principal: Principal = Depends(authentication.session)
     ) -> CreatedKey:
@@ -247,7 +247,7 @@ def account_router(accounts: Accounts, authentication: Authentication) -> Router
         """The tenants, newest first. A tenant admin gets its own."""
         return await accounts.list_tenants(cursor, limit, principal.only_tenant(Permission.SEE_TENANTS), search)
 
-    @router.post("/tenants", status_code=201)
+    @router.post("/tenants", status_code=201, once=True)
     async def create_tenant(body: CreateTenantRequest, principal: Principal = manage_tenants) -> Tenant:
         """Creates a tenant."""
         return await accounts.create_tenant(body, actor_of(principal))
@@ -263,7 +263,7 @@ def account_router(accounts: Accounts, authentication: Authentication) -> Router
         """The users, newest first. A tenant admin gets those of its tenant."""
         return await accounts.list_users(tenant, cursor, limit, principal.only_tenant(Permission.SEE_USERS), search)
 
-    @router.post("/users", status_code=201)
+    @router.post("/users", status_code=201, once=True)
     async def create_user(body: CreateUserRequest, principal: Principal = manage_users) -> User:
         """Creates a user. A tenant admin creates users and tenant admins of its tenant."""
         return await accounts.create_user(body, Manager.of(principal))

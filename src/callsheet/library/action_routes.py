@@ -33,7 +33,7 @@ def library_action_router(bulk: LibraryActions, downloads: LibraryDownloads, aut
         """Cancels several of your jobs, each as `POST /api/ai-jobs/{job_id}/cancel` does."""
         return await bulk.cancel(principal, body.job_ids)
 
-    @router.post("/retry")
+    @router.post("/retry", once=True)
     async def retry_jobs(
         body: ManyJobs, idempotency_key: IdempotencyKey = None, principal: Principal = Depends(authentication.user)
     ) -> JobOutcomes:

@@ -46,7 +46,7 @@ _READ: dict[int | str, dict[str, Any]] = {
 def share_link_router(shares: Shares, authentication: Authentication) -> Router:
     router = Router(prefix="/api", tags=["sharing"])
 
-    @router.post("/ai-jobs/{job_id}/shares", status_code=201)
+    @router.post("/ai-jobs/{job_id}/shares", status_code=201, once=True)
     async def create_share_link(
         job_id: UUID, body: CreateShareLink, principal: Principal = Depends(authentication.user)
     ) -> CreatedShareLink:

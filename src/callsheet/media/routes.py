@@ -45,7 +45,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> Router:
 
     _add_uploads(router, room, authentication)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_video(body: CreateVideo, principal: Principal = Depends(authentication.user)) -> Video:
         """Creates a video from an upload. Confirms the upload if that was not done."""
         return await room.videos.create(principal, body)
@@ -88,7 +88,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> Router:
 
 
 def _add_uploads(router: Router, room: MediaRoom, authentication: Authentication) -> None:
-    @router.post("/uploads", status_code=201)
+    @router.post("/uploads", status_code=201, once=True)
     async def create_upload(body: CreateUpload, principal: Principal = Depends(authentication.user)) -> CreatedUpload:
         """Returns a URL to upload a video, image or audio file to. Send the request that `upload` describes.
 

@@ -45,7 +45,7 @@ async def filter_of(wanted: Annotated[RunFilter, Query()]) -> RunFilter:
 def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> Router:
     router = Router(prefix="/api/pipelines", tags=["pipelines"])
 
-    @router.post("", status_code=201, responses=DRY_RUN_RESPONSE)
+    @router.post("", status_code=201, responses=DRY_RUN_RESPONSE, once=True)
     async def create_pipeline(
         body: CreatePipeline,
         response: Response,
@@ -152,7 +152,7 @@ def run_router(runs: Runs, deletion: RunDeletion, gallery: Gallery, authenticati
         """Pauses a run: no new job starts. Active jobs continue, and their results are kept."""
         return await runs.pause(principal, run_id)
 
-    @router.post("/{run_id}/resume")
+    @router.post("/{run_id}/resume", once=True)
     async def resume_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
         """Resumes a run, also one that stopped because of failures: failed branches are retried. A completed run
         looks for more work.

@@ -36,6 +36,7 @@ class Failpoint(StrEnum):
     DELIVERY_SENT_BEFORE_ROW = "delivery.sent_before_row"
     DELIVERY_ROW_BEFORE_ENDPOINT = "delivery.row_before_endpoint"
     ENDPOINT_MAIL_SENT_BEFORE_ROW = "endpoint_mail.sent_before_row"
+    REQUEST_BEFORE_RESPONSE = "request.before_response"
     CREDIT_BEFORE_AUDIT = "credit.before_audit"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     BATCH_BEFORE_RELAY = "batch.before_relay"

@@ -237,7 +237,7 @@ def ledger_audit_router(audits: LedgerAudits, authentication: Authentication) ->
         """The audits of the ledger, newest first, with the totals of each pool. The last 50 are kept."""
         return await audits.list(cursor, limit)
 
-    @router.post("", status_code=202)
+    @router.post("", status_code=202, once=True)
     async def request_ledger_audit(principal: Principal = run) -> LedgerAudit:
         """Starts an audit of every wallet of every pool, or returns the one that runs. It only reads."""
         return await audits.request(actor_of(principal))

@@ -368,6 +368,37 @@ class IdempotencyKeyReused(Refusal):
         problems = [FieldProblem(name, f"The request of the {kind} has another value here.") for name in fields]
         return cls(detail, errors=problems, **{f"{kind.replace(' ', '_')}_id": str(existing)})
 
+    @classmethod
+    def by_request(cls, action: str, fields: Sequence[str] = ()) -> IdempotencyKeyReused:
+        """`action`: what the earlier request was. `fields`: those in which it differs, if it was the same action."""
+        if not fields:
+            reason = f"The request {action} has this key. Use a new key for a new request."
+            return cls(reason, errors=[FieldProblem("header.idempotency-key", reason)])
+        places = ", ".join(fields[:MAX_SENTENCES])
+        detail = f"An earlier request with this key differs in {places}. Use a new key for a new request."
+        reason = "The earlier request with this key has another value here."
+        return cls(detail, errors=[FieldProblem(name, reason) for name in fields])
+
+
+class RequestInProgress(Refusal):
+    """An earlier request with this idempotency key has not ended yet. Send the same request again a little later."""
+
+    code = "request_in_progress"
+    retry_after_seconds = 2
+
+    def __init__(self) -> None:
+        super().__init__(None, retry_after_seconds=self.retry_after_seconds)
+
+
+class ResponseNotKept(Refusal):
+    """An earlier request with this idempotency key was carried out, and its response can no longer be read."""
+
+    code = "response_not_kept"
+
+    def __init__(self, action: str | None, reason: str):
+        what = f"The request {action}" if action else "The earlier request"
+        super().__init__(f"{what} was carried out. {reason} Look for what it made before you send it with a new key.")
+
 
 class InvalidTransition(Refusal):
     """The job's status does not allow this."""

@@ -105,7 +105,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The paths of each application that was built."""
     found: list[list[str]] = []
 
-    def recording(routes: tuple[DeclaredRoute, ...], *others: object) -> ASGIApp:
+    def recording(routes: tuple[DeclaredRoute, ...], *others: object, keeper: object) -> ASGIApp:
         found.append([route.path for route in routes])
         return build(routes)
 

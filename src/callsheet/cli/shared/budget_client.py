@@ -15,8 +15,7 @@ class BudgetClient(OperationsClient):
         return await self.all_of(Budget, await self._budgets(tenant))
 
     async def create_budget(self, tenant: str | None, wanted: CreateBudget) -> Budget:
-        # This is sent once: after a lost response, a second attempt would be refused, because the name is taken.
-        return await self.ask(Budget, "POST", await self._budgets(tenant), wanted.model_dump(mode="json"))
+        return await self.post(Budget, await self._budgets(tenant), wanted.model_dump(mode="json"))
 
     async def change_budget(self, tenant: str | None, budget: UUID, wanted: ChangeBudget) -> Budget:
         body = wanted.model_dump(mode="json", exclude_none=True)

@@ -61,6 +61,10 @@ class CommandClient(AsyncCallsheet):
                 break
         return found
 
+    async def post(self, model: type[Model], path: str, body: object = None) -> Model:
+        """Sends a POST that the control plane carries out once, however often it is sent after a lost response."""
+        return await self.ask(model, "POST", path, body, idempotency_key=uuid4().hex)
+
 
 class OperationsClient(CommandClient):
     async def me(self) -> Me:
@@ -97,7 +101,7 @@ class OperationsClient(CommandClient):
         return await self.ask(Alerts, "GET", "/api/admin/alerts")
 
     async def send_test_alert(self) -> AlertRecipients:
-        return await self.ask(AlertRecipients, "POST", "/api/admin/alerts/test", repeat=True)
+        return await self.post(AlertRecipients, "/api/admin/alerts/test")
 
     async def finished_dispatches(self) -> AsyncIterator[Sequence[Dispatch]]:
         """The history of the queue, newest first, page after page."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,9 +37,7 @@ class PipelineClient(CommandClient):
 
     async def create_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         body = wanted.model_dump(mode="json")
-        # This is sent once: after a lost response, a second attempt would be refused because the slug is taken. A
-        # repeated command finds the pipeline.
-        return await self.ask(Pipeline, "POST", f"/api/pipelines{_planned(dry_run)}", body)
+        return await self.post(Pipeline, f"/api/pipelines{_planned(dry_run)}", body)
 
     async def update_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         body = wanted.model_dump(mode="json", exclude={"slug"})
@@ -50,7 +47,7 @@ class PipelineClient(CommandClient):
     async def start_run(self, pipeline: str, wanted: CreateRun) -> Run:
         # With the key, a second attempt returns the run of the first one and costs no more tokens.
         body, path = wanted.model_dump(mode="json", exclude_none=True), f"/api/pipelines/{quoted(pipeline)}/runs"
-        return await self.ask(Run, "POST", path, body, idempotency_key=uuid.uuid4().hex)
+        return await self.post(Run, path, body)
 
     async def runs(self, pipeline: str | None) -> list[RunSummary]:
         path = "/api/runs" if pipeline is None else f"/api/pipelines/{quoted(pipeline)}/runs"
@@ -68,7 +65,7 @@ class PipelineClient(CommandClient):
         await self._calls.transfers.save_response(f"/api/runs/{quoted(run_id)}/export{chosen}", target, counted)
 
     async def change_run(self, run_id: str, verb: str) -> Run:
-        return await self.ask(Run, "POST", f"/api/runs/{quoted(run_id)}/{verb}", {}, repeat=True)
+        return await self.post(Run, f"/api/runs/{quoted(run_id)}/{verb}", {})
 
     async def delete_run(self, run_id: str) -> None:
         # Not found: the response to an earlier attempt was lost, or another client was faster.

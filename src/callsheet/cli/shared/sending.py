@@ -6,7 +6,6 @@ import asyncio
 import math
 import os
 import re
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress
 from os.path import isdir, isfile
@@ -82,8 +81,7 @@ async def submit_task(
     async with client:
         place = _place(output, Path(re.sub(r"[^A-Za-z0-9_-]", "_", shortened(actor))), watch_it)
         body = {"actor": actor, "payload": payload, "queue_name": queue_name, **(labels or {})}
-        # The key is made once, so that a request repeated after a lost response does not create a second task.
-        task = await client.ask(Task, "POST", "/api/task", body, idempotency_key=uuid.uuid4().hex)
+        task = await client.post(Task, "/api/task", body)
         if place is not None:
             await _finish(client, await client.job(task.job_id), *place, as_json, task.task_id)
         elif as_json:
@@ -213,7 +211,7 @@ async def send(
     if file is not None:
         main = (await uploaded(client, file)).id
     if main is not None and effect.input is not None and effect.input.type == "video":
-        main = await client.ask(Video, "POST", "/api/videos", {"original_file_id": str(main)}, repeat=True)
+        main = await client.post(Video, "/api/videos", {"original_file_id": str(main)})
     return await client.submit(effect.slug, file=main, values=given, **(labels or {}))
 
 

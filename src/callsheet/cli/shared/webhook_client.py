@@ -28,8 +28,7 @@ class WebhookClient(CommandClient):
         return await self.all_of(WebhookEndpoint, ENDPOINTS)
 
     async def create(self, wanted: CreateWebhookEndpoint) -> CreatedWebhookEndpoint:
-        # This is sent once: after a lost response, a second attempt would create another endpoint.
-        return await self.ask(CreatedWebhookEndpoint, "POST", ENDPOINTS, wanted.model_dump(mode="json"))
+        return await self.post(CreatedWebhookEndpoint, ENDPOINTS, wanted.model_dump(mode="json"))
 
     async def change(self, endpoint: UUID, wanted: ChangeWebhookEndpoint) -> WebhookEndpoint:
         body = wanted.model_dump(mode="json", exclude_none=True)
@@ -39,10 +38,10 @@ class WebhookClient(CommandClient):
         await self.request("DELETE", f"{ENDPOINTS}/{endpoint}")
 
     async def rotate(self, endpoint: UUID) -> RotatedSecret:
-        return await self.ask(RotatedSecret, "POST", f"{ENDPOINTS}/{endpoint}/rotate-secret")
+        return await self.post(RotatedSecret, f"{ENDPOINTS}/{endpoint}/rotate-secret")
 
     async def test(self, endpoint: UUID) -> Delivery:
-        return await self.ask(Delivery, "POST", f"{ENDPOINTS}/{endpoint}/test")
+        return await self.post(Delivery, f"{ENDPOINTS}/{endpoint}/test")
 
     async def attempted(self, endpoint: UUID, sent: Delivery) -> Delivery:
         """The delivery after its first attempt, or as it is after a while."""
@@ -59,14 +58,14 @@ class WebhookClient(CommandClient):
         return await self.first_of(Delivery, f"{ENDPOINTS}/{endpoint}/deliveries", max_items, status=status)
 
     async def redeliver(self, endpoint: UUID, delivery: int) -> Delivery:
-        return await self.ask(Delivery, "POST", f"{ENDPOINTS}/{endpoint}/deliveries/{delivery}/redeliver", repeat=True)
+        return await self.post(Delivery, f"{ENDPOINTS}/{endpoint}/deliveries/{delivery}/redeliver")
 
     async def replay(self, endpoint: UUID, wanted: ReplayRange) -> int:
         """The number of events that are sent again."""
         total = 0
         while True:
             body = wanted.model_dump(mode="json", exclude_none=True)
-            part = await self.ask(Replayed, "POST", f"{ENDPOINTS}/{endpoint}/replay", body)
+            part = await self.post(Replayed, f"{ENDPOINTS}/{endpoint}/replay", body)
             total += part.deliveries
             if part.next_since is None or part.next_since == wanted.since:
                 return total

@@ -77,39 +77,41 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> Rou
         return await workers.get(worker_id)
 
     @router.post("/{worker_id}/approve")
-    async def approve_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
+    async def approve_worker(worker_id: WorkerId, principal: Principal = manage) -> Worker:
         """Approves a worker: it gets jobs. A worker that was revoked may register again."""
-        return await workers.approve(worker_id, actor_of(admin))
+        return await workers.approve(worker_id, actor_of(principal))
 
     @router.post("/{worker_id}/revoke")
     async def revoke_worker(
-        worker_id: WorkerId, body: RevokeWorkerRequest | None = None, admin: Principal = manage
+        worker_id: WorkerId, body: RevokeWorkerRequest | None = None, principal: Principal = manage
     ) -> Worker:
         """Revokes the worker's token at once, requeues its jobs, and blocks its id until it is approved."""
-        return await workers.revoke(worker_id, actor_of(admin), with_token=body is not None and body.with_token)
+        return await workers.revoke(worker_id, actor_of(principal), with_token=body is not None and body.with_token)
 
     @router.post("/{worker_id}/drain")
-    async def drain_worker(worker_id: WorkerId, body: DrainRequest | None = None, admin: Principal = manage) -> Worker:
+    async def drain_worker(
+        worker_id: WorkerId, body: DrainRequest | None = None, principal: Principal = manage
+    ) -> Worker:
         """Drains a worker: it finishes its jobs and gets no new ones, also after it registers again."""
-        return await workers.drain(worker_id, actor_of(admin), body.reason if body else None)
+        return await workers.drain(worker_id, actor_of(principal), body.reason if body else None)
 
     @router.post("/{worker_id}/undrain")
-    async def undrain_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
+    async def undrain_worker(worker_id: WorkerId, principal: Principal = manage) -> Worker:
         """Ends a drain: the worker gets jobs again. It need not be registered."""
-        return await workers.undrain(worker_id, actor_of(admin))
+        return await workers.undrain(worker_id, actor_of(principal))
 
-    @router.post("/{worker_id}/rotate-token")
-    async def rotate_worker_token(worker_id: WorkerId, admin: Principal = manage) -> Worker:
+    @router.post("/{worker_id}/rotate-token", once=True)
+    async def rotate_worker_token(worker_id: WorkerId, principal: Principal = manage) -> Worker:
         """Gives the worker a new token with its next response. The old token is valid for ten minutes, or until the new
         one is used."""
-        return await workers.rotate_token(worker_id, actor_of(admin))
+        return await workers.rotate_token(worker_id, actor_of(principal))
 
     @router.put("/{worker_id}/workflows")
     async def assign_worker_workflows(
-        worker_id: WorkerId, body: AssignWorkflowsRequest, admin: Principal = manage
+        worker_id: WorkerId, body: AssignWorkflowsRequest, principal: Principal = manage
     ) -> Worker:
         """Sets the workflows of a worker that has no fleet."""
-        return await workers.assign(worker_id, body.workflow_slugs, actor_of(admin))
+        return await workers.assign(worker_id, body.workflow_slugs, actor_of(principal))
 
     return router
 
@@ -153,19 +155,19 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> Router
         """The fleets, newest first."""
         return await fleets.list(slug, stage, cursor, limit)
 
-    @router.post("", status_code=201)
-    async def create_fleet(body: CreateFleetRequest, admin: Principal = manage) -> Fleet:
+    @router.post("", status_code=201, once=True)
+    async def create_fleet(body: CreateFleetRequest, principal: Principal = manage) -> Fleet:
         """Creates a fleet that workers can join."""
-        return await fleets.create(body, actor_of(admin))
+        return await fleets.create(body, actor_of(principal))
 
     @router.get("/{fleet_id}")
     async def get_fleet(fleet_id: FleetId) -> Fleet:
         return await fleets.get(fleet_id)
 
     @router.patch("/{fleet_id}")
-    async def update_fleet(fleet_id: FleetId, body: UpdateFleetRequest, admin: Principal = manage) -> Fleet:
+    async def update_fleet(fleet_id: FleetId, body: UpdateFleetRequest, principal: Principal = manage) -> Fleet:
         """Renames a fleet, switches it on or off, or sets the wanted number of workers."""
-        return await fleets.update(fleet_id, body, actor_of(admin))
+        return await fleets.update(fleet_id, body, actor_of(principal))
 
     @router.get("/{fleet_id}/workflows")
     async def list_fleet_workflows(fleet_id: FleetId) -> list[FleetWorkflow]:
@@ -175,25 +177,27 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> Router
         return list(await fleets.workflows(fleet_id))
 
     @router.put("/{fleet_id}/workflows")
-    async def set_fleet_workflows(fleet_id: FleetId, body: AssignWorkflowsRequest, admin: Principal = manage) -> Fleet:
+    async def set_fleet_workflows(
+        fleet_id: FleetId, body: AssignWorkflowsRequest, principal: Principal = manage
+    ) -> Fleet:
         """Replaces the workflows whose jobs the fleet's workers get. This also removes a workflow that another operator
         assigned since you read the list. To add or remove single workflows, send PATCH.
         """
-        return await fleets.set_workflows(fleet_id, body.workflow_slugs, actor_of(admin))
+        return await fleets.set_workflows(fleet_id, body.workflow_slugs, actor_of(principal))
 
     @router.patch("/{fleet_id}/workflows")
     async def change_fleet_workflows(
-        fleet_id: FleetId, body: ChangeWorkflowsRequest, admin: Principal = manage
+        fleet_id: FleetId, body: ChangeWorkflowsRequest, principal: Principal = manage
     ) -> Fleet:
         """Adds workflows to a fleet and removes others. All workflows that you do not name stay as they are, also if
         another operator changes them at the same time.
         """
-        return await fleets.change_workflows(fleet_id, body, actor_of(admin))
+        return await fleets.change_workflows(fleet_id, body, actor_of(principal))
 
     @router.delete("/{fleet_id}", status_code=204)
-    async def delete_fleet(fleet_id: FleetId, admin: Principal = manage) -> None:
+    async def delete_fleet(fleet_id: FleetId, principal: Principal = manage) -> None:
         """Removes a fleet that has no workers."""
-        await fleets.delete(fleet_id, actor_of(admin))
+        await fleets.delete(fleet_id, actor_of(principal))
 
     return router
 
@@ -213,29 +217,29 @@ def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> R
         """The registration tokens of a fleet, newest first, with their last use."""
         return await tokens.list(fleet_id, cursor, limit)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_fleet_token(
-        fleet_id: FleetId, body: CreateFleetTokenRequest | None = None, admin: Principal = manage
+        fleet_id: FleetId, body: CreateFleetTokenRequest | None = None, principal: Principal = manage
     ) -> CreatedFleetToken:
         """Creates a token that workers of the fleet register with. Only this response shows it."""
-        return await tokens.create(fleet_id, body.name if body else None, actor_of(admin))
+        return await tokens.create(fleet_id, body.name if body else None, actor_of(principal))
 
-    @router.post("/{fleet_token_id}/rotate", status_code=201)
+    @router.post("/{fleet_token_id}/rotate", status_code=201, once=True)
     async def rotate_fleet_token(
         fleet_id: FleetId,
         fleet_token_id: FleetTokenId,
         body: RotateFleetTokenRequest | None = None,
-        admin: Principal = manage,
+        principal: Principal = manage,
     ) -> CreatedFleetToken:
         """Creates a token that replaces this one. The old token is still accepted during the overlap."""
         overlap = (body or RotateFleetTokenRequest()).overlap_seconds
-        return await tokens.rotate(fleet_token_id, overlap, actor_of(admin), fleet_id)
+        return await tokens.rotate(fleet_token_id, overlap, actor_of(principal), fleet_id)
 
     @router.post("/{fleet_token_id}/revoke")
     async def revoke_fleet_token(
-        fleet_id: FleetId, fleet_token_id: FleetTokenId, admin: Principal = manage
+        fleet_id: FleetId, fleet_token_id: FleetTokenId, principal: Principal = manage
     ) -> FleetToken:
         """Revokes a token: no worker can register with it. Registered workers continue."""
-        return await tokens.revoke(fleet_token_id, actor_of(admin), fleet_id)
+        return await tokens.revoke(fleet_token_id, actor_of(principal), fleet_id)
 
     return router

@@ -13,6 +13,7 @@ from uuid import UUID
 from callsheet.identity.access.attempts import Attempts
 from callsheet.identity.access.credentials import announce, end_sessions
 from callsheet.identity.access.devices import device_of
+from callsheet.identity.access.kept_responses import KEPT
 from callsheet.identity.access.keys import hash_secret
 from callsheet.identity.access.login_audit import LoginAudit
 from callsheet.identity.access.passwords import Passwords
@@ -28,6 +29,7 @@ from callsheet.wire.errors import InvalidCredentials, NotFound
 from callsheet.wire.identity import Session
 
 SQL = statements("callsheet.identity.access")
+KEPT_SQL = statements("callsheet.identity.access", "kept_response_statements.sql")
 LINKS_SQL = statements("callsheet.identity.links")
 AUDIT_LOG_SQL = statements("callsheet.identity", "audit_log_statements.sql")
 # No user has this many browsers. A program that signs in repeatedly ends its own oldest sessions.
@@ -165,8 +167,8 @@ class Sessions:
 
 
 class SessionSweeper(Loop):
-    """Removes ended sessions and links, mails that were given up, attempts that no longer count, and old lines of
-    the audit log; logins sooner than other lines.
+    """Removes ended sessions and links, mails that were given up, attempts that no longer count, responses that are no
+    longer kept, and old lines of the audit log; logins sooner than other lines.
     """
 
     name = "session_sweeper"
@@ -183,6 +185,7 @@ class SessionSweeper(Loop):
             await LINKS_SQL["sweep_links"].run(connection, now=now)
             await LINKS_SQL["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
             await SQL["sweep_attempts"].run(connection, now=now)
+            await KEPT_SQL["sweep_kept_responses"].run(connection, before=now - KEPT, limit=SWEPT_LINES)
             before = now - timedelta(days=self._settings.login_log_days)
             await AUDIT_LOG_SQL["sweep_logins"].run(connection, before=before, limit=SWEPT_LINES)
             if self._settings.audit_log_days is not None:

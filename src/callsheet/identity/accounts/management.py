@@ -19,6 +19,7 @@ from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, Role, Ses
 
 MANAGEMENT_SQL = statements("callsheet.identity.accounts", "management_statements.sql")
 ACCESS_SQL = statements("callsheet.identity.access")
+KEPT_SQL = statements("callsheet.identity.access", "kept_response_statements.sql")
 NO_USER = "There is no such user."
 LAST_OPERATOR = "After this change, no operator could sign in. Make another user an operator first."
 
@@ -117,6 +118,7 @@ class UserManagement:
             row = await lock_user(connection, manager, user_id)
             _keep_an_operator(operators, user_id=user_id)
             await end_all(connection, user_id)
+            await KEPT_SQL["delete_kept_responses_of_user"].run(connection, caller_id=user_id)
             await MANAGEMENT_SQL["delete_keys_of_user"].run(connection, user_id=user_id)
             await MANAGEMENT_SQL["delete_mails_of_user"].run(connection, email=row.email)
             await MANAGEMENT_SQL["delete_invitation_of_user"].run(connection, user_id=user_id)

@@ -87,7 +87,7 @@ def user_credential_router(management: UserManagement, authentication: Authentic
         """A user's API keys, newest first."""
         return await management.list_keys(user_id, cursor, limit, principal.only_tenant(Permission.SEE_USERS))
 
-    @router.post("/keys", status_code=201)
+    @router.post("/keys", status_code=201, once=True)
     async def create_key_of_user(user_id: UUID, body: CreateKeyRequest, principal: Principal = manage) -> CreatedKey:
         """Creates an API key that acts for a user. This response is the only place that shows the key. With an API key
         you cannot create one for yourself."""
@@ -156,7 +156,7 @@ def service_key_router(accounts: Accounts, keys: ServiceKeys, authentication: Au
         await accounts.get_tenant(tenant_id)
         return await keys.list(tenant_id, cursor, limit)
 
-    @router.post("", status_code=201)
+    @router.post("", status_code=201, once=True)
     async def create_service_key(
         tenant_id: UUID, body: CreateServiceKey, principal: Principal = manage
     ) -> CreatedServiceKey:

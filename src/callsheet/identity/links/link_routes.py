@@ -90,7 +90,7 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> Ro
         """Invitations, newest first. A tenant admin gets those of its tenant."""
         return await invitations.list(cursor, limit, principal.only_tenant(Permission.SEE_USERS))
 
-    @router.post("/invitations", status_code=201)
+    @router.post("/invitations", status_code=201, once=True)
     async def create_invitation(body: CreateInvitationRequest, principal: Principal = manage) -> CreatedInvitation:
         """Invites a person to a tenant. The link is sent by e-mail, or returned if no mail server is configured. A new
         invitation of the same e-mail address replaces the old one."""
@@ -101,7 +101,7 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> Ro
         """Revokes an invitation. Its link stops working."""
         return await invitations.revoke(Manager.of(principal), invitation_id)
 
-    @router.post("/users/{user_id}/password-reset", status_code=201)
+    @router.post("/users/{user_id}/password-reset", status_code=201, once=True)
     async def create_reset_link(user_id: UUID, principal: Principal = manage) -> ResetLink:
         """Creates a link with which the user sets a new password. This response is the only place that shows it. With
         an API key you cannot create one for yourself."""
@@ -117,7 +117,7 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> Ro
         """E-mails that the mail server has not accepted yet, newest first, with the last error."""
         return await links.mails.list(cursor, limit)
 
-    @router.post("/mails/{mail_id}/send", status_code=202)
+    @router.post("/mails/{mail_id}/send", status_code=202, once=True)
     async def send_mail(
         mail_id: Annotated[int, Path(ge=1, le=2**62)],
         principal: Principal = manage_all,

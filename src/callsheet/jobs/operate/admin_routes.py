@@ -232,7 +232,7 @@ def dispatch_router(operations: DispatchOperations, dispatch: DispatchRoom, auth
         """One dispatch, open or finished."""
         return await dispatch.lists.get(dispatch_id)
 
-    @router.post("/dispatches/{dispatch_id}/requeue")
+    @router.post("/dispatches/{dispatch_id}/requeue", once=True)
     async def requeue_dispatch(
         dispatch_id: DispatchId,
         body: Because = WITHOUT_REASON,

@@ -28,7 +28,7 @@ def alerts_router(keeper: AlertKeeper, authentication: Authentication) -> Router
         found, now = await keeper.now(), datetime.now(UTC)
         return Alerts(at=now, checked_at=now, alerts=found)
 
-    @router.post("/alerts/test", status_code=202)
+    @router.post("/alerts/test", status_code=202, once=True)
     async def send_test_alert(principal: Principal = manage) -> AlertRecipients:
         """Sends a test message to the webhook and the e-mail addresses that the settings name."""
         return AlertRecipients(recipients=await keeper.write_test(actor_of(principal)))

@@ -17,6 +17,7 @@ from callsheet.plumbing.http.connections import ConnectionLimit, RequestsInProgr
 from callsheet.plumbing.http.edge import CallerCheck, Edge
 from callsheet.plumbing.http.front_page import front_page_router
 from callsheet.plumbing.http.health import health_router, is_ready
+from callsheet.plumbing.http.once import ResponseKeeper
 from callsheet.plumbing.http.own_addresses import OwnAddresses
 from callsheet.plumbing.http.problems import UnknownPath, no_such_path
 from callsheet.plumbing.http.routing import Router, Sections
@@ -48,16 +49,21 @@ class HttpSide:
         self.draining = asyncio.Event()
 
     def application(
-        self, routers: Iterable[Router], sections: Mapping[str, ASGIApp], check: CallerCheck, web: WebPages | None
+        self,
+        routers: Iterable[Router],
+        sections: Mapping[str, ASGIApp],
+        check: CallerCheck,
+        keeper: ResponseKeeper,
+        web: WebPages | None,
     ) -> Application:
         """Builds the application. `sections`: sections with an application of their own. `check` is called before a
-        large body is read.
+        large body is read. `keeper` keeps the responses of requests with a key.
         """
         declared = [route for router in (*self._own_routers(web), *routers) for route in router.routes]
         document = ApiDocument(declared)
         routes = [*docs_router(document).routes, *declared]
         edge = Edge(
-            Sections(routes, sections, unknown_path(web)),
+            Sections(routes, sections, unknown_path(web), keeper),
             self._settings.server,
             HttpMetrics(self._registry),
             check,

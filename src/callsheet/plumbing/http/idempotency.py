@@ -1,4 +1,6 @@
-"""The header Idempotency-Key: the same key as the field `idempotency_key` of a body."""
+"""The header Idempotency-Key: for jobs, the same key as the field `idempotency_key` of the body. Other requests: see
+`once.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ IdempotencyKey = Annotated[
     Line | None,
     Header(description="Identifies the request: a repeated request with the same key is carried out only once."),
 ]
+REPLAYED = "Idempotent-Replayed"
 Request = TypeVar("Request", bound=KeyedRequest)
 
 
@@ -46,5 +49,5 @@ def replayed(response: Response, result: Result) -> Result:
     """The result. If an earlier request with the same key created it, the response says so."""
     if result.replayed:
         response.status_code = 200
-        response.headers["Idempotent-Replayed"] = "true"
+        response.headers[REPLAYED] = "true"
     return result

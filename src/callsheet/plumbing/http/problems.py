@@ -66,6 +66,8 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "in_use": 409,
     "wrong_state": 409,
     "already_registered": 409,
+    "request_in_progress": 409,
+    "response_not_kept": 409,
     "invalid_transition": 409,
     "lease_lost": 409,
     "quota_exceeded": 409,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from fastapi import FastAPI
@@ -18,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet import __version__
+from callsheet.plumbing.http.once import ResponseKeeper, once
 from callsheet.plumbing.http.problems import PROBLEM_RESPONSES, UnknownPath, install_problem_handlers, no_such_path
 from callsheet.plumbing.http.query import QueryCheck
 
@@ -45,6 +47,13 @@ class DeclaredRoute:
     endpoint: Callable[..., Any]
     options: RouteOptions
     tags: list[str] = field(default_factory=list)
+    # A repeated request with the same Idempotency-Key gets the response of the first one.
+    once: bool = False
+
+    def with_keeper(self, keeper: ResponseKeeper | None) -> DeclaredRoute:
+        if not self.once:
+            return self
+        return replace(self, endpoint=once(self.endpoint, self.options.get("status_code", HTTPStatus.OK), keeper))
 
     def add_to(self, app: FastAPI) -> None:
         # A copy of the tags: FastAPI keeps the list, and extends it.
@@ -88,8 +97,9 @@ class Router:
     def head(self, path: str, **options: Unpack[RouteOptions]) -> Callable[[Endpoint], Endpoint]:
         return self._declaring("HEAD", path, options)
 
-    def post(self, path: str, **options: Unpack[RouteOptions]) -> Callable[[Endpoint], Endpoint]:
-        return self._declaring("POST", path, options)
+    def post(self, path: str, *, once: bool = False, **options: Unpack[RouteOptions]) -> Callable[[Endpoint], Endpoint]:
+        """`once`: a repeated request with the same Idempotency-Key gets the response of the first one."""
+        return self._declaring("POST", path, options, once=once)
 
     def put(self, path: str, **options: Unpack[RouteOptions]) -> Callable[[Endpoint], Endpoint]:
         return self._declaring("PUT", path, options)
@@ -103,7 +113,9 @@ class Router:
     def mount(self, path: str, app: ASGIApp) -> None:
         self.routes.append(MountedFiles(self._prefix + path, app))
 
-    def _declaring(self, method: str, path: str, options: RouteOptions) -> Callable[[Endpoint], Endpoint]:
+    def _declaring(
+        self, method: str, path: str, options: RouteOptions, *, once: bool = False
+    ) -> Callable[[Endpoint], Endpoint]:
         complete: RouteOptions = {
             **options,
             "dependencies": [*self._dependencies, *options.get("dependencies", ())],
@@ -111,7 +123,7 @@ class Router:
         }
 
         def declare(endpoint: Endpoint) -> Endpoint:
-            route = DeclaredRoute(self._prefix + path, method, endpoint, complete, list(self._tags))
+            route = DeclaredRoute(self._prefix + path, method, endpoint, complete, list(self._tags), once)
             self.routes.append(route)
             return endpoint
 
@@ -119,10 +131,15 @@ class Router:
 
 
 def build(
-    routes: Iterable[DeclaredRoute | MountedFiles], unknown: UnknownPath = no_such_path, *, checks_query: bool = False
+    routes: Iterable[DeclaredRoute | MountedFiles],
+    unknown: UnknownPath = no_such_path,
+    *,
+    keeper: ResponseKeeper | None = None,
+    checks_query: bool = False,
 ) -> FastAPI:
     """A FastAPI application with these routes, whose errors are problems. `unknown` responds to all other paths.
-    `checks_query`: query parameters that a route does not have are refused.
+    `keeper`: keeps the responses of requests with a key. `checks_query`: query parameters that a route does not have
+    are refused.
     """
     app = FastAPI(
         title="Callsheet",
@@ -137,11 +154,11 @@ def build(
     )
     install_problem_handlers(app, unknown)
     check = QueryCheck(app) if checks_query else None
-    for route in routes:
+    for each in routes:
+        route = each.with_keeper(keeper) if isinstance(each, DeclaredRoute) else each
         if check is not None and isinstance(route, DeclaredRoute):
-            replace(route, endpoint=check.around(route.endpoint)).add_to(app)
-        else:
-            route.add_to(app)
+            route = replace(route, endpoint=check.around(route.endpoint))
+        route.add_to(app)
     return app
 
 
@@ -157,9 +174,15 @@ def section_of(path: str) -> str:
 class Section:
     """The routes of a section, as an application that is built when it is needed."""
 
-    def __init__(self, routes: Iterable[DeclaredRoute | MountedFiles], unknown: UnknownPath):
+    def __init__(
+        self,
+        routes: Iterable[DeclaredRoute | MountedFiles],
+        unknown: UnknownPath,
+        keeper: ResponseKeeper | None = None,
+    ):
         self._routes = tuple(routes)
         self._unknown = unknown
+        self._keeper = keeper
         # For requests without a query, and for those with one. The check costs a request 10 µs, and most need none.
         self._plain: FastAPI | None = None
         self._checking: FastAPI | None = None
@@ -167,11 +190,11 @@ class Section:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
             if self._checking is None:
-                self._checking = build(self._routes, self._unknown, checks_query=True)
+                self._checking = build(self._routes, self._unknown, keeper=self._keeper, checks_query=True)
             await self._checking(scope, receive, send)
             return
         if self._plain is None:
-            self._plain = build(self._routes, self._unknown)
+            self._plain = build(self._routes, self._unknown, keeper=self._keeper)
         await self._plain(scope, receive, send)
 
 
@@ -183,9 +206,10 @@ class Sections:
         routes: Iterable[DeclaredRoute | MountedFiles],
         applications: Mapping[str, ASGIApp],
         unknown: UnknownPath,
+        keeper: ResponseKeeper | None = None,
     ):
         """`applications`: sections that have an application of their own. Their routes among `routes` only document
-        them. `unknown` responds to paths without a route.
+        them. `unknown` responds to paths without a route. `keeper` keeps the responses of requests with a key.
         """
         self._unknown = unknown
         self._sections: dict[str, ASGIApp] = dict(applications)
@@ -195,7 +219,7 @@ class Sections:
         for name, found in grouped.items():
             if "{" in name:
                 raise ValueError(f"The section of {found[0].path} must be fixed: it has a parameter.")
-            self._sections.setdefault(name, Section(found, unknown))
+            self._sections.setdefault(name, Section(found, unknown, keeper))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         section = self._sections.get(section_of(scope["path"]))

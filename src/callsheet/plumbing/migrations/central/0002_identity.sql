@@ -170,6 +170,38 @@ COMMENT ON COLUMN login_attempts.bucket IS 'Hash of what is limited, for example
 COMMENT ON COLUMN login_attempts.ends_at IS 'When the row can be deleted. Windows have several lengths.';
 CREATE INDEX login_attempts_by_end ON login_attempts (ends_at);
 
+CREATE TABLE kept_responses (
+    caller_id   uuid NOT NULL,
+    key_hash    bytea NOT NULL,
+    claim_id    uuid NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    renewed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    request     bytea NOT NULL,
+    status      smallint,
+    response    bytea,
+    PRIMARY KEY (caller_id, key_hash),
+    CONSTRAINT key_hash_is_sha256 CHECK (length(key_hash) = 32),
+    CONSTRAINT request_is_small CHECK (octet_length(request) <= 100000),
+    CONSTRAINT response_is_small CHECK (octet_length(response) <= 1500000),
+    CONSTRAINT status_is_of_success CHECK (status BETWEEN 200 AND 299),
+    CONSTRAINT response_has_a_status CHECK (response IS NULL OR status IS NOT NULL)
+);
+COMMENT ON TABLE kept_responses IS
+    'The response of a request with an idempotency key, for a repeated request with this key. Requests of jobs and of '
+    'money keep their keys with what they create instead.';
+COMMENT ON COLUMN kept_responses.caller_id IS
+    'The user that the request acts for; the tenant, if a service key acts for no user.';
+COMMENT ON COLUMN kept_responses.key_hash IS 'SHA-256 of the key. Without the key, nothing here can be decrypted.';
+COMMENT ON COLUMN kept_responses.claim_id IS 'The request that carries it out. Another one may take it over.';
+COMMENT ON COLUMN kept_responses.renewed_at IS
+    'If the request has not ended and this is long ago, its process has died, and a repeated request is carried out.';
+COMMENT ON COLUMN kept_responses.request IS 'Encrypted: what the request was, to refuse another one with its key.';
+COMMENT ON COLUMN kept_responses.status IS 'NULL: the request has not ended.';
+COMMENT ON COLUMN kept_responses.response IS
+    'Encrypted, because it may have a secret that is shown once. NULL with a status: it was too large to keep.';
+CREATE INDEX kept_responses_of_caller ON kept_responses (caller_id, created_at);
+CREATE INDEX kept_responses_by_age ON kept_responses (created_at);
+
 CREATE TABLE invitations (
     id            uuid PRIMARY KEY,
     tenant_id     uuid NOT NULL,
