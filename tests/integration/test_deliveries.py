@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from callsheet.deliveries.delivery_rows import BATCH
+from callsheet.deliveries.delivery_rows import BATCH, Claim, DueEndpoint
 from callsheet.deliveries.keeper import disabled_endpoints
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings.server import OutgoingSettings
@@ -238,6 +239,32 @@ async def test_a_hanging_endpoint_delays_no_other(core: Core) -> None:
         assert receiver.paths.count("/hangs") == BATCH
         released.set()
         await deliveries.room.sender.idle()
+
+
+async def test_an_event_that_is_written_while_nothing_more_is_found_does_not_wait_for_the_next_tick(core: Core) -> None:
+    ann = await core.member()
+    async with receiving() as receiver, delivering(core) as deliveries:
+        await deliveries.endpoint(ann, receiver.url, events=["job.accepted"])
+        sender = deliveries.room.sender
+
+        rows = sender.rows_of(ann.pool)
+        claim = rows.claim
+        submitted = False
+
+        async def late(endpoint: DueEndpoint) -> Sequence[Claim]:
+            """Another job is submitted, and the sender is woken, after the first claim that found nothing."""
+            nonlocal submitted
+            found = await claim(endpoint)
+            if not found and not submitted:
+                submitted = True
+                await core.submit(ann)
+                await sender.tick(datetime.now(UTC))
+            return found
+
+        rows.claim = late  # type: ignore[method-assign]
+        await core.submit(ann)
+        await deliveries.send()
+        assert events(receiver) == ["job.accepted", "job.accepted"]
 
 
 async def test_what_a_person_sends_does_not_wait_for_the_pause_of_the_endpoint(core: Core) -> None:

@@ -62,6 +62,8 @@ class DeliverySender(Loop):
         self._lease_seconds = settings.timeout_seconds + 20
         self._rows: dict[str, DeliveryRows] = {}
         self._serving: dict[UUID, asyncio.Task[None]] = {}
+        # Endpoints that were due when they were served already: what a claim has just not found may be there now.
+        self._due_again: set[UUID] = set()
         self._tenants: frozenset[str] = frozenset()
 
     def listen(self, listener: Listener) -> None:
@@ -92,29 +94,29 @@ class DeliverySender(Loop):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self, pool: Database) -> set[str]:
-        room = MAX_ENDPOINTS - len(self._serving)
         async with pool.connection() as connection:
             tenants = await SQL["tenants_with_endpoints"].column(connection, limit=MAX_TENANTS)
-            if tenants and room > 0:
-                due = await SQL["due_endpoints"].rows(connection, DueEndpoint, busy=[*self._serving], limit=room)
-            else:
-                due = []
+            # Those that are served already may be among them, so there is room for all others.
+            due = await SQL["due_endpoints"].rows(connection, DueEndpoint, limit=MAX_ENDPOINTS) if tenants else []
         for endpoint in due:
-            if endpoint.id not in self._serving:
+            if endpoint.id in self._serving:
+                self._due_again.add(endpoint.id)
+            elif len(self._serving) < MAX_ENDPOINTS:
                 self._serving[endpoint.id] = task = asyncio.create_task(self._serve(pool, endpoint))
                 task.add_done_callback(partial(self._served, endpoint.id))
         return {str(tenant) for tenant in tenants}
 
     def _served(self, endpoint_id: UUID, task: asyncio.Task[None]) -> None:
-        del self._serving[endpoint_id]
+        if self._serving.get(endpoint_id) is task:
+            del self._serving[endpoint_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("delivery.failed", endpoint=str(endpoint_id), exc_info=error)
 
     async def _serve(self, pool: Database, endpoint: DueEndpoint) -> None:
         """Sends what is due, batch by batch."""
-        rows = self._rows_of(pool)
+        rows = self.rows_of(pool)
         try:
-            while claims := await rows.claim(endpoint):
+            while claims := await self._claim(rows, endpoint):
                 await hit(Failpoint.DELIVERY_CLAIMED_BEFORE_SEND)
                 responses = await all_of(self._send(endpoint, claim) for claim in claims)
                 await hit(Failpoint.DELIVERY_SENT_BEFORE_ROW)
@@ -123,7 +125,19 @@ class DeliverySender(Loop):
             # The next tick starts again when the database is back.
             log.warning("delivery.postponed", endpoint=str(endpoint.id), error=repr(error))
 
-    def _rows_of(self, pool: Database) -> DeliveryRows:
+    async def _claim(self, rows: DeliveryRows, endpoint: DueEndpoint) -> Sequence[Claim]:
+        """What is due. If it is nothing, the endpoint is not served any more from this moment on."""
+        while True:
+            self._due_again.discard(endpoint.id)
+            claims = await rows.claim(endpoint)
+            # An event that is written while a claim finds nothing would otherwise wait for the next tick.
+            if not claims and endpoint.id in self._due_again:
+                continue
+            if not claims:
+                del self._serving[endpoint.id]
+            return claims
+
+    def rows_of(self, pool: Database) -> DeliveryRows:
         if (rows := self._rows.get(pool.name)) is None:
             rows = self._rows[pool.name] = DeliveryRows(pool, self._lease_seconds)
         return rows
@@ -141,7 +155,7 @@ class DeliverySender(Loop):
     ) -> None:
         names = {"tenant_id": endpoint.tenant_id, "endpoint_id": endpoint.id}
         failed = [response for _, response in sent if not response.is_accepted]
-        await self._rows_of(pool).record([result_of(claim, response) for claim, response in sent])
+        await self.rows_of(pool).record([result_of(claim, response) for claim, response in sent])
         if len(failed) == len(sent):
             await hit(Failpoint.DELIVERY_ROW_BEFORE_ENDPOINT)
             async with pool.connection() as connection:

@@ -18,7 +18,7 @@ WITH RECURSIVE waiting AS (
 SELECT e.tenant_id, e.id
 FROM waiting JOIN webhook_endpoints e ON e.tenant_id = waiting.tenant_id AND e.id = waiting.endpoint_id
 WHERE waiting.due_at <= clock_timestamp() AND e.is_enabled AND e.disabled_at IS NULL
-  AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp()) AND NOT e.id = ANY (:busy::uuid[])
+  AND (e.paused_until IS NULL OR e.paused_until <= clock_timestamp())
 ORDER BY waiting.due_at LIMIT :limit
 
 -- name: claim
