@@ -3,6 +3,10 @@
 The ceiling is the same statements sent bare, without our layers: one job at a time on eight pairs of connections
 (`jobs.full`), and as many jobs per statement as fit (`jobs.full.batched`, and in processor time
 `jobs.full.processor`). The peer is Procrastinate's no-op, which reserves nothing, charges nothing and sends no events.
+
+The tenants of `jobs.full.integrated` have a webhook endpoint and a budget: each change of a job writes an event, and
+each submit takes from the budget. It takes turns with `jobs.full` after the others, because what it writes would cost
+them, too. Its ceiling is `jobs.full`. Nothing is sent: `webhooks.out` measures that.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from uuid import UUID
 from bench.alternating_queues import Drainable, take_turns
 from bench.bare_jobs import Order, bare_jobs
 from bench.database_counters import counter
-from bench.installation import BenchInstallation, open_bench_installation
+from bench.installation import TOKENS, BenchInstallation, open_bench_installation
 from bench.peers import procrastinate
 from bench.processor_time import processor_clock
 from bench.queues import TENANTS
@@ -31,6 +35,20 @@ RESULT = {"files": ["output-1.mp4"], "metadata": {"frames": 120, "seconds": 4.8}
 COST = 3
 BARE_AT_ONCE = 20
 LOOPS = ("relay", "reaper", "deadlines", "lane_keeper")
+INTEGRATE = """
+WITH endpoint AS (
+    INSERT INTO webhook_endpoints (tenant_id, id, user_id, scope, url, description, events, effect_ids,
+        client_references, sealed_secret, sealed_with)
+    SELECT t, gen_random_uuid(), t, 'tenant', 'https://shop.example.com/hook', '',
+        '{job.accepted,job.started,job.completed,wallet.low}', '{}', '{}', '', ''
+    FROM unnest($1::uuid[]) AS t
+)
+INSERT INTO budgets (tenant_id, id, name, period, time_zone, token_limit)
+SELECT t, gen_random_uuid(), 'Bench', 'month', 'UTC', $2 FROM unnest($1::uuid[]) AS t
+"""
+TAKEN = "SELECT sum(taken) FROM budget_periods"
+# A job that is accepted, started and completed.
+EVENTS = 3
 
 
 class OurJobs:
@@ -62,6 +80,29 @@ class OurJobs:
         return done
 
 
+class IntegratedJobs(OurJobs):
+    async def fill(self, jobs: int) -> None:
+        """Forgets the events of the last turn, as if they had been sent and deleted."""
+        async with self._ground.pool.connection() as connection:
+            await connection.execute("TRUNCATE webhook_deliveries")
+
+
+async def _integrated(installation: BenchInstallation) -> OurJobs:
+    members = await installation.add_members(TENANTS)
+    async with installation.pool.connection() as connection:
+        await connection.execute(INTEGRATE, [tenant for tenant, _ in members], TOKENS)
+    return IntegratedJobs(installation, members, CALLERS)
+
+
+async def _check_that_it_is_integrated(integrated: OurJobs, installation: BenchInstallation, jobs: int) -> None:
+    async with installation.pool.connection() as connection:
+        before = await connection.fetchval(TAKEN)
+        await integrated.fill(jobs)
+        await integrated.drain(jobs)
+        assert await connection.fetchval("SELECT count(*) FROM webhook_deliveries") == jobs * EVENTS
+        assert await connection.fetchval(TAKEN) == before + jobs * COST
+
+
 def _order(installation: BenchInstallation) -> Order:
     return Order(installation.tenant_id, installation.workflow_id, PAYLOAD, RESULT, COST)
 
@@ -85,6 +126,9 @@ async def run(seconds: float) -> list[Result]:
         before = await count.counts()
         await ours.drain(jobs)
         after = await count.counts()
+        integrated = await _integrated(installation)
+        both = await take_turns({"plain": ours, "integrated": integrated}, seconds / 2, processor_clock(installation))
+        await _check_that_it_is_integrated(integrated, installation, CALLERS)
     value = rates["ours"].per_second
     return [
         Result(
@@ -101,6 +145,18 @@ async def run(seconds: float) -> list[Result]:
             unit="µs/job",
             ceiling=rates["several"].processor_microseconds,
             peer=rates["peer"].processor_microseconds,
+        ),
+        Result(
+            name=f"{name}.integrated",
+            value=both["integrated"].per_second,
+            unit="jobs/s",
+            ceiling=both["plain"].per_second,
+        ),
+        Result(
+            name=f"{name}.integrated.processor",
+            value=both["integrated"].processor_microseconds,
+            unit="µs/job",
+            ceiling=both["plain"].processor_microseconds,
         ),
         Result(name=f"{name}.statements", value=(after.statements - before.statements) / jobs, unit="statements/job"),
         Result(name=f"{name}.commits", value=(after.commits - before.commits) / jobs, unit="commits/job"),
