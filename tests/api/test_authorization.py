@@ -201,6 +201,7 @@ TABLE: dict[Access, str] = {
         POST /api/ai-jobs/{job_id}/cancel
         POST /api/ai-jobs/{job_id}/retry
         GET /api/batches/{batch_id}
+        GET /api/batches/{batch_id}/values
         POST /api/batches/{batch_id}/cancel
         POST /api/batches/{batch_id}/retry
         GET /api/batches/{batch_id}/download

@@ -275,3 +275,20 @@ async def test_batches_are_listed_by_effect_status_and_reference_and_only_to_the
         assert await listed("", other) == []
     refused = await catalog_api.call("GET", f"{BATCHES}?status=done", person=ann)
     assert_refused(refused, 422, "invalid_request", "query.status")
+
+
+async def test_the_values_in_which_items_differ_are_listed_for_headings(catalog_api: CatalogApi, ann: Person) -> None:
+    effect = await catalog_api.effect(credits_cost=1)
+    grid = {
+        "values": {"prompt": ["a cat", "x" * 500], "strength": [1, 2]},
+        "input_file_ids": [await catalog_api.file(ann)],
+    }
+    batch = (await submit(catalog_api, ann, effect, grid=grid)).json()
+    found = await catalog_api.shown(ann, f"{BATCHES}/{batch['id']}/values")
+    assert set(found["keys"]) == {"prompt", "strength"}
+    assert [each["item"] for each in found["items"]] == [1, 2, 3, 4]
+    assert [each["values"]["strength"] for each in found["items"]] == ["1", "2", "1", "2"]
+    assert [each["values"]["prompt"] for each in found["items"][1:3]] == ["a cat", "x" * 200]
+    stranger = await catalog_api.person("pool_2")
+    refused = await catalog_api.call("GET", f"{BATCHES}/{batch['id']}/values", person=stranger)
+    assert_refused(refused, 404, "not_found")

@@ -13,6 +13,7 @@ PAGES = {
     "effects-none": "/effects?q=nothing",
     "effect-video": "/effects/watermark",
     "effect-text": "/effects/imagine",
+    "effect-several": "/effects/glow?several=true",
     "effect-again": "/effects/glow?from={image}",
     "tasks": "/tasks/new?actor=copy",
     "tasks-media": "/tasks/new?actor=media",

@@ -107,3 +107,65 @@ async def test_the_rest_of_a_batch_is_canceled(signed_in: Page, stack: Stack, ac
         counts = (await client.get(f"/api/batches/{batch['id']}")).json()["counts"]
     assert counts["canceled"] > 0
     assert counts["active"] == 0
+
+
+async def test_lists_of_values_become_a_batch_of_every_combination(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    await page.goto("/effects/imagine")
+    await page.get_by_role("radio", name="Several values").click()
+    await expect(page).to_have_url(re.compile("several=true"))
+    prompts = page.get_by_role("textbox", name=re.compile("^Prompt"))
+    seeds = page.get_by_role("textbox", name=re.compile("^Seed"))
+    await prompts.fill("a dune\nan island")
+    await seeds.fill("1..600")
+    await expect(page.get_by_text(app_text("grid.grid.tooMany", 1200, 1000))).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("^Generate"))).to_be_disabled()
+    await seeds.fill("1, x")
+    await expect(page.get_by_text(app_text("grid.grid.notNumber", "x"))).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "grid-form-wrong")
+    await seeds.fill("1..3")
+    await page.get_by_role("radio", name="Row by row").click()
+    await expect(page.get_by_text(app_text("grid.grid.otherLength", 2, 3))).to_be_visible()
+    await page.get_by_role("radio", name="Every combination").click()
+    await page.reload()
+    await expect(prompts).to_have_value("a dune\nan island")
+    await expect(page.get_by_role("status").filter(has_text="6 jobs")).to_be_visible()
+    await expect(page.get_by_text("6 tokens for 6 jobs")).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "grid-form")
+    await page.get_by_role("button", name=re.compile("^Generate 6")).dblclick()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Imagine: 6 items")
+    await expect(page.get_by_role("columnheader")).to_have_text(["Seed 1", "Seed 2", "Seed 3"])
+    await expect(page.get_by_role("rowheader")).to_have_text(["a dune", "an island"])
+    await expect(page.get_by_text("6 of 6 items")).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "batch-grid")
+    async with stack.client(account.headers) as client:
+        [batch] = (await client.get("/api/batches")).json()["items"]
+    assert (batch["items"], batch["cost"]) == (6, 6)
+
+
+async def test_files_of_a_batch_survive_a_reload(
+    signed_in: Page, stack: Stack, account: Account, tmp_path: Path
+) -> None:
+    page = signed_in
+    for name in NAMES[:2]:
+        make_image(tmp_path / name)
+    await page.goto("/effects/glow?several=true")
+    await page.get_by_role("button", name=re.compile("^Generate")).click()
+    await expect(page.get_by_text(app_text("effect.effectPage.needsFile.image"))).to_be_visible()
+    await page.get_by_label("Add files").set_input_files([tmp_path / name for name in NAMES[:2]])
+    await expect(page.get_by_text("2 of 2 files uploaded")).to_be_visible()
+    strength = page.get_by_role("textbox", name=re.compile("^Strength"))
+    await strength.fill("0.5, 1")
+    await page.reload()
+    await expect(page.get_by_text("2 of 2 files uploaded")).to_be_visible()
+    await expect(strength).to_have_value("0.5, 1")
+    await page.get_by_role("button", name=re.compile("^Generate 4")).click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Glow: 4 items")
+    async with stack.client(account.headers) as client:
+        [batch] = (await client.get("/api/batches")).json()["items"]
+    assert batch["items"] == 4

@@ -56,6 +56,9 @@ async def test_lists_read_the_rows_of_their_user_only(databases: Databases) -> N
         found = await explain_once(pool, SQL["list_batches"], {**owner, **NO_FILTER, **wanted}, may_scan=False)
         assert found.indexes == {"batches_of_user"}, case
         assert found.buffers <= max_buffers, (case, found.buffers)
+    one = {"tenant_id": TENANT, "user_id": user_id(1), "batch_id": UUID(int=1)}
+    found = await explain_once(pool, SQL["values_of_items"], one, may_scan=False)
+    assert "one_job_per_item" in found.indexes
     values = {"tenant_id": TENANT, "user_id": user_id(1), "limit": 200}
     found = await explain_once(pool, BUDGETS["list_budgets_of_user"], values, may_scan=False)
     assert found.indexes == {"budgets_pkey", "one_row_per_period"}

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from callsheet.batches.differences import SentValue, differing_values
 from callsheet.batches.drafts import BatchDraft, DraftItem
 from callsheet.batches.items import Item, items_of
 from callsheet.catalog.effects import Effects
@@ -28,7 +29,7 @@ from callsheet.plumbing.http.request_fields import differing, fields_of, hash_of
 from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page, metadata_of
-from callsheet.wire.effects import Batch, BatchCounts, BatchFilter, SubmitBatch
+from callsheet.wire.effects import Batch, BatchCounts, BatchFilter, BatchValues, SubmitBatch
 from callsheet.wire.errors import IdempotencyKeyReused, NotFound, RateLimited, RatePolicy, Refusal
 
 SQL = statements("callsheet.batches")
@@ -182,6 +183,14 @@ class Batches:
         async with pool.ordinary() as connection:
             job_ids = await SQL["jobs_with_results"].column(connection, **_owner(principal), batch_id=batch_id)
         return await self._downloads.open(principal, job_ids, by_item=True)
+
+    async def values(self, principal: Principal, batch_id: UUID) -> BatchValues:
+        """The values in which the items differ."""
+        await self._row(principal, batch_id)
+        pool = await self._databases.pool(principal.pool)
+        async with pool.ordinary() as connection:
+            rows = await SQL["values_of_items"].rows(connection, SentValue, **_owner(principal), batch_id=batch_id)
+        return differing_values(rows)
 
     async def _row(self, principal: Principal, batch_id: UUID) -> BatchRow:
         pool = await self._databases.pool(principal.pool)

@@ -17,7 +17,7 @@ from callsheet.plumbing.database.pages import CURSOR, LIMIT
 from callsheet.plumbing.http.idempotency import IdempotencyKey, or_earlier, replayed, with_key
 from callsheet.plumbing.http.routing import Router
 from callsheet.wire.base import Page
-from callsheet.wire.effects import Batch, BatchFilter, SubmitBatch
+from callsheet.wire.effects import Batch, BatchFilter, BatchValues, SubmitBatch
 
 
 async def filter_of(wanted: Annotated[BatchFilter, Query()]) -> BatchFilter:
@@ -56,6 +56,11 @@ def batch_router(batches: Batches, authentication: Authentication) -> Router:
     async def get_batch(batch_id: UUID, principal: Principal = Depends(authentication.user)) -> Batch:
         """One of your batches, with the number of items by outcome. Its jobs are in `GET /api/ai-jobs?batch_id=…`."""
         return await batches.get(principal, batch_id)
+
+    @router.get("/{batch_id}/values")
+    async def get_batch_values(batch_id: UUID, principal: Principal = Depends(authentication.user)) -> BatchValues:
+        """The values in which the items differ, for the headings of a grid. A drawn seed is one of them."""
+        return await batches.values(principal, batch_id)
 
     @router.post("/{batch_id}/cancel")
     async def cancel_batch(batch_id: UUID, principal: Principal = Depends(authentication.user)) -> Batch:

@@ -37,6 +37,16 @@ WHERE user_id = :user_id AND tenant_id = :tenant_id
   AND (:metadata::jsonb IS NULL OR metadata @> :metadata)
 ORDER BY id DESC LIMIT :limit
 
+-- name: values_of_items
+-- In the order of the items. A value may be long: its hash says whether two are the same.
+SELECT job.batch_item AS item, sent.key, left(sent.value, 200) AS text, md5(sent.value) AS hash
+FROM ai_jobs job
+JOIN job_descriptions described ON described.user_id = job.user_id AND described.job_id = job.id
+  AND described.tenant_id = job.tenant_id
+CROSS JOIN LATERAL jsonb_each_text(described.sent) AS sent (key, value)
+WHERE job.batch_id = :batch_id AND job.tenant_id = :tenant_id AND job.user_id = :user_id AND job.deleted_at IS NULL
+ORDER BY job.batch_item, sent.key
+
 -- name: jobs_with_results
 -- In the order of the items.
 SELECT id FROM ai_jobs

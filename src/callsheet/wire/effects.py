@@ -312,6 +312,18 @@ class Batch(ResponseModel):
     finished_at: datetime | None = Field(None, description="When the last item ended.")
 
 
+class BatchItemValues(ResponseModel):
+    item: int = Field(description="The `batch_item` of the job.")
+    values: dict[str, str] = Field(description="By key, as text of at most 200 characters.")
+
+
+class BatchValues(ResponseModel):
+    """The values in which the items of a batch differ."""
+
+    keys: list[str] = Field(description="Keys of properties whose values are not the same for all items.")
+    items: list[BatchItemValues] = Field(description="In the order of the items. Deleted jobs are left out.")
+
+
 class BatchFilter(BaseModel):
     model_config = ConfigDict(frozen=True)
 

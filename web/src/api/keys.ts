@@ -27,6 +27,7 @@ export const keys = {
   batchLists: ["batches", "list"] as const,
   batches: (filters: Record<string, unknown>) => ["batches", "list", filters] as const,
   batch: (id: string) => ["batches", "one", id] as const,
+  batchValues: (id: string) => ["batches", "values", id] as const,
   allPipelines: ["pipelines"] as const,
   pipelines: ["pipelines", "list"] as const,
   pipeline: (slug: string) => ["pipelines", "one", slug] as const,

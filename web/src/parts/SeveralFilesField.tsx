@@ -9,39 +9,48 @@ interface Props {
   label: string;
   accepts: Acceptance;
   several: SeveralFiles;
+  error?: string | null;
 }
 
 /** The files of a batch, with the upload of each. */
-export function SeveralFilesField({ label, accepts, several }: Props) {
+export function SeveralFilesField({ label, accepts, several, error }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const { files, note } = several;
   const wrong = files.filter(({ step }) => step === "failed" || step === "refused").length;
   const done = files.filter(({ step }) => step === "done").length;
   const sum = files.reduce((total, each) => total + each.percent, 0);
   return (
-    <Field label={label} hint={severalFilesTexts.text} error={wrong > 0 ? severalFilesTexts.notUploaded(wrong) : note}>
+    <Field
+      label={label}
+      hint={severalFilesTexts.text}
+      error={wrong > 0 ? severalFilesTexts.notUploaded(wrong) : (error ?? note)}
+    >
       <div className="grid gap-2">
         <div className="flex flex-wrap items-center justify-between gap-2">
           <p className="num text-s font-[550]" role="status">
-            {severalFilesTexts.uploaded(done, files.length)}
+            {files.length === 0 ? severalFilesTexts.none : severalFilesTexts.uploaded(done, files.length)}
           </p>
           <span className="flex gap-2">
             <Button size="s" onClick={() => input.current?.click()} icon={<Plus size={14} aria-hidden />}>
               {severalFilesTexts.add}
             </Button>
-            <Button size="s" look="quiet" onClick={several.clear}>
-              {severalFilesTexts.clear}
-            </Button>
+            {files.length > 0 && (
+              <Button size="s" look="quiet" onClick={several.clear}>
+                {severalFilesTexts.clear}
+              </Button>
+            )}
           </span>
         </div>
         {done < files.length && (
           <Progress percent={sum / files.length} label={severalFilesTexts.uploaded(done, files.length)} />
         )}
-        <ul className="max-h-72 divide-y overflow-y-auto rounded-m border">
-          {files.map((each) => (
-            <Row key={each.key} file={each} several={several} />
-          ))}
-        </ul>
+        {files.length > 0 && (
+          <ul className="max-h-72 divide-y overflow-y-auto rounded-m border">
+            {files.map((each) => (
+              <Row key={each.key} file={each} several={several} />
+            ))}
+          </ul>
+        )}
         <input
           ref={input}
           type="file"

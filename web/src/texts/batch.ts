@@ -46,11 +46,13 @@ export const batchTexts = {
   retry: (count: number) => `Retry ${counted(count, "item")}`,
   download: "Download all",
   item: "Item",
+  grid: "Results by value",
 };
 
 export const severalFilesTexts = {
   chosen: (count: number) => counted(count, "file"),
   text: "Each file becomes a job with the values below. All of them are one batch.",
+  none: "No file chosen",
   add: "Add files",
   clear: "Remove all",
   remove: (name: string) => `Remove ${name}`,

@@ -6,7 +6,7 @@ export const effectPageTexts = {
   exampleOf: (name: string) => `Example of ${name}`,
   generate: "Generate",
   generateBatch: (jobs: number) => `Generate ${formatNumber(jobs)}`,
-  priceOfJobs: (tokens: string, jobs: number) => `${tokens} for ${counted(jobs, "file")}`,
+  priceOfJobs: (tokens: string, jobs: number) => `${tokens} for ${counted(jobs, "job")}`,
   uploading: "Uploading…",
   submitting: "Submitting…",
   price: "Price",

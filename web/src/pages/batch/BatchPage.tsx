@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef } from "react";
 import { keys } from "@/api/keys";
@@ -9,7 +9,9 @@ import { useTitle } from "@/parts/useTitle";
 import { batchTexts } from "@/texts/batch";
 import { BatchHead } from "./BatchHead";
 import { ItemCard } from "./ItemCard";
-import { batchQuery } from "./queries";
+import { ItemGrid } from "./ItemGrid";
+import { layoutOf } from "./layout";
+import { batchQuery, batchValuesQuery } from "./queries";
 
 export function BatchPage() {
   const { id } = useParams({ from: "/framed/batches/$id" });
@@ -37,6 +39,15 @@ export function BatchPage() {
       ),
     [query.data],
   );
+  const { data: values } = useQuery(batchValuesQuery(id));
+  const isWhole = !hasNextPage;
+  const layout = useMemo(
+    () =>
+      values && isWhole
+        ? layoutOf(values, new Map(jobs.map((job) => [job.batch_item ?? 0, job.input_name ?? ""])))
+        : null,
+    [values, jobs, isWhole],
+  );
   const name = batchTexts.title(batch.title, batch.items);
   useTitle(name);
   return (
@@ -44,10 +55,14 @@ export function BatchPage() {
       <BatchHead batch={batch} name={name} />
       {query.data === undefined ? (
         <Pending query={query} className="h-96 rounded-m!" />
+      ) : layout ? (
+        <ItemGrid layout={layout} jobs={new Map(jobs.map((job) => [job.batch_item ?? 0, job]))} />
       ) : (
         <ol className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-4 xl:grid-cols-5">
           {jobs.map((job) => (
-            <ItemCard key={job.id} job={job} />
+            <li key={job.id} className="min-w-0">
+              <ItemCard job={job} />
+            </li>
           ))}
         </ol>
       )}

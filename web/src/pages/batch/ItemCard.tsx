@@ -13,7 +13,7 @@ export const ItemCard = memo(function ItemCard({ job }: { job: JobSummary }) {
   const name = job.input_name ?? job.prompt ?? job.title;
   const isDone = job.status === "completed";
   return (
-    <li className="min-w-0 [content-visibility:auto] [contain-intrinsic-size:auto_190px]">
+    <div className="min-w-0 [content-visibility:auto] [contain-intrinsic-size:auto_190px]">
       <Link
         to="/jobs/$id"
         params={{ id: job.id }}
@@ -48,6 +48,6 @@ export const ItemCard = memo(function ItemCard({ job }: { job: JobSummary }) {
           </span>
         </span>
       </Link>
-    </li>
+    </div>
   );
 });

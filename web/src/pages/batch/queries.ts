@@ -11,3 +11,12 @@ export const batchQuery = (id: string) =>
     queryFn: ({ signal }) => data(api.GET("/api/batches/{batch_id}", { params: { path: { batch_id: id } }, signal })),
     refetchInterval: ({ state }) => (state.data?.status === "running" ? REFRESH_MS : false),
   });
+
+/** The values of the items, which never change. */
+export const batchValuesQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.batchValues(id),
+    queryFn: ({ signal }) =>
+      data(api.GET("/api/batches/{batch_id}/values", { params: { path: { batch_id: id } }, signal })),
+    staleTime: Infinity,
+  });

@@ -5,7 +5,15 @@ import { ApiError } from "@/api/problems";
 import { uploadLimitsQuery, walletQuery } from "@/api/queries";
 import type { Effect } from "@/api/types";
 import { Button } from "@/design";
-import { type FormValue, type FormValues, initialValues, labelOf, mergedValues, problemsOf } from "@/parts/form/values";
+import {
+  type FormValue,
+  type FormValues,
+  initialValues,
+  labelOf,
+  mergedValues,
+  payloadOf,
+  problemsOf,
+} from "@/parts/form/values";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { PropertyForm } from "@/parts/PropertyForm";
 import { SeveralFilesField } from "@/parts/SeveralFilesField";
@@ -17,11 +25,13 @@ import { effectPageTexts } from "@/texts/effect";
 import { effectCodeTexts } from "@/texts/effect-code";
 import { formTexts } from "@/texts/form";
 import type { Earlier } from "./earlier";
+import { focusFirstProblem } from "./focus";
 import { Summary } from "./Summary";
 import { snippetsOf } from "./snippets";
+import { useBatchQuote } from "./useBatchQuote";
 import { useGenerate } from "./useGenerate";
 import { useGenerateBatch } from "./useGenerateBatch";
-import { priceOfBatch, useQuote } from "./useQuote";
+import { useQuote } from "./useQuote";
 
 const CodeDialog = lazy(() => import("./CodeDialog"));
 
@@ -57,10 +67,18 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
   const several = useSeveralFiles(accepts);
   const isBatch = several.files.length > 0;
   const one = useGenerate(effect);
-  const batch = useGenerateBatch(effect);
+  const batch = useGenerateBatch();
   const generate = isBatch ? batch : one;
   const values = mergedValues(effect.properties, draft.values ?? {});
+  const filesBody = (ids: readonly string[], all: FormValues) => ({
+    effect_id: effect.slug,
+    input_payload: payloadOf(effect.properties, all),
+    items: ids.map((id) => ({ input_file_id: id })),
+  });
+  const uploaded = several.files.flatMap(({ id }) => (id === undefined ? [] : [id]));
+  const isUploaded = isBatch && uploaded.length === several.files.length;
   const price = useQuote(effect, draft.input, values);
+  const batchPrice = useBatchQuote(effect, isUploaded ? filesBody(uploaded, values) : null, several.files.length);
   const refused = generate.error instanceof ApiError ? generate.error : null;
   const problems = { ...(isChecked ? problemsOf(effect.properties, values) : {}), ...refusedFields(effect, refused) };
   const inputProblem =
@@ -96,7 +114,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
       if (!isBatch) return one.submit({ input, values: { ...values, ...files } });
       const fileIds = await several.ready();
       if (fileIds === null) return focusFirstProblem(form.current);
-      batch.submit({ fileIds, values: { ...values, ...files } });
+      batch.submit(filesBody(fileIds, { ...values, ...files }));
     } catch {
       focusFirstProblem(form.current); // the field shows why its upload failed
     } finally {
@@ -183,7 +201,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
       )}
       <Summary
         effect={effect}
-        price={isBatch ? priceOfBatch(effect, several.files.length) : price}
+        price={isBatch ? batchPrice : price}
         jobs={isBatch ? several.files.length : 1}
         balance={wallet.data?.balance ?? null}
         refused={refused}
@@ -198,13 +216,4 @@ function refusedFields(effect: Effect, refused: ApiError | null): Record<string,
   if (refused === null) return {};
   const found = effect.properties.map(({ key }) => [key, refused.fieldReason(`input_payload.${key}`)] as const);
   return Object.fromEntries(found.filter((entry): entry is readonly [string, string] => entry[1] !== null));
-}
-
-/** The problems must be drawn before one of them can be focused. */
-function focusFirstProblem(form: HTMLFormElement | null): void {
-  requestAnimationFrame(() => {
-    const field = form?.querySelector<HTMLElement>("[aria-invalid=true]");
-    const target = field?.tabIndex === -1 ? field.parentElement?.querySelector<HTMLElement>("button") : field;
-    target?.focus();
-  });
 }

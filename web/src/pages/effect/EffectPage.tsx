@@ -1,24 +1,29 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ArrowLeft, ImageOff } from "lucide-react";
+import { lazy, Suspense } from "react";
 import { hasStatus } from "@/api/problems";
 import { effectQuery } from "@/api/queries";
-import { Empty, Skeleton } from "@/design";
+import { Empty, Segments, Skeleton } from "@/design";
 import { kindName } from "@/parts/effects";
 import { LinkButton } from "@/parts/LinkButton";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
 import { effectPageTexts } from "@/texts/effect";
+import { gridTexts } from "@/texts/grid";
 import { EffectForm } from "./EffectForm";
 import { Example } from "./Example";
 import { earlierQuery, withoutFiles } from "./earlier";
+
+const GridForm = lazy(() => import("./grid/GridForm").then((module) => ({ default: module.GridForm })));
 
 // The waiting time before a submission is valid for a moment only.
 const REFRESH_MS = 10_000;
 
 export function EffectPage() {
   const { slug } = useParams({ from: "/framed/effects/$slug" });
-  const { from, other_file: isOther } = useSearch({ from: "/framed/effects/$slug" });
+  const { from, other_file: isOther, several: isGrid } = useSearch({ from: "/framed/effects/$slug" });
+  const navigate = useNavigate({ from: "/effects/$slug" });
   const effect = useQuery({ ...effectQuery(slug), refetchInterval: REFRESH_MS });
   const earlier = useQuery(earlierQuery(useQueryClient(), effect.data, from));
   useTitle(effect.data?.name ?? slug);
@@ -64,14 +69,38 @@ export function EffectPage() {
         {effect.data ? <Example effect={effect.data} /> : <Skeleton className="aspect-video w-full rounded-m!" />}
       </div>
       {effect.data && !isFilling ? (
-        <EffectForm
-          key={`${slug} ${from ?? ""} ${String(isOther)}`}
-          effect={effect.data}
-          from={from}
-          isOther={isOther}
-          earlier={earlier.data ? (isOther ? withoutFiles(earlier.data, effect.data) : earlier.data) : null}
-          isEarlierGone={earlier.isError}
-        />
+        <div className="grid min-w-0 gap-3">
+          <Segments
+            label={gridTexts.how}
+            value={isGrid ? "several" : "one"}
+            choices={[
+              { value: "one", label: gridTexts.one },
+              { value: "several", label: gridTexts.several },
+            ]}
+            onChange={(chosen) =>
+              void navigate({
+                search: (before) => ({ ...before, several: chosen === "several" ? true : undefined }),
+                replace: true,
+                resetScroll: false,
+              })
+            }
+            className="w-full *:grow"
+          />
+          {isGrid ? (
+            <Suspense fallback={<Skeleton className="h-96 rounded-m!" />}>
+              <GridForm key={slug} effect={effect.data} />
+            </Suspense>
+          ) : (
+            <EffectForm
+              key={`${slug} ${from ?? ""} ${String(isOther)}`}
+              effect={effect.data}
+              from={from}
+              isOther={isOther}
+              earlier={earlier.data ? (isOther ? withoutFiles(earlier.data, effect.data) : earlier.data) : null}
+              isEarlierGone={earlier.isError}
+            />
+          )}
+        </div>
       ) : (
         <Skeleton className="h-96 rounded-m!" />
       )}

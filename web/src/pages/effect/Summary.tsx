@@ -18,10 +18,21 @@ interface Props {
   refused: ApiError | null;
   isUploading: boolean;
   isSubmitting: boolean;
+  /** The form has a problem that a press cannot show better. */
+  isBlocked?: boolean;
 }
 
 /** Cost, expected time and the button that submits. */
-export function Summary({ effect, price, jobs, balance, refused, isUploading, isSubmitting }: Props) {
+export function Summary({
+  effect,
+  price,
+  jobs,
+  balance,
+  refused,
+  isUploading,
+  isSubmitting,
+  isBlocked = false,
+}: Props) {
   const { cost } = price;
   const known =
     refused?.code === "insufficient_tokens" && typeof refused.problem.balance === "number"
@@ -62,7 +73,7 @@ export function Summary({ effect, price, jobs, balance, refused, isUploading, is
           size="l"
           className="w-full"
           busy={isUploading || isSubmitting || price.isMeasuring}
-          disabled={!effect.is_available || missing > 0}
+          disabled={!effect.is_available || missing > 0 || isBlocked}
           aria-describedby={missing > 0 ? "missing-tokens" : undefined}
           icon={<Sparkles size={18} aria-hidden />}
         >

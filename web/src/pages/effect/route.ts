@@ -8,6 +8,8 @@ interface EffectSearch {
   from?: string;
   /** Leaves the input of that job out, so the user chooses another file. */
   other_file?: true;
+  /** The form with lists of values. */
+  several?: true;
 }
 
 export const effectRoute = createRoute({
@@ -16,6 +18,7 @@ export const effectRoute = createRoute({
   validateSearch: (search: Record<string, unknown>): EffectSearch => ({
     from: text(search.from),
     other_file: search.other_file ? true : undefined,
+    several: search.several ? true : undefined,
   }),
   loader: ({ context, params }) => void context.queryClient.prefetchQuery(effectQuery(params.slug)),
   component: lazyRouteComponent(() => import("./EffectPage"), "EffectPage"),

@@ -6,9 +6,9 @@ import { type FormValues, payloadOf } from "@/parts/form/values";
 import type { FileValue } from "@/parts/UploadField";
 import { useDebounced } from "@/parts/useDebounced";
 
-const SETTLE_MS = 300;
+export const SETTLE_MS = 300;
 // A file is measured within some seconds after its upload.
-const MEASURE_MS = 2000;
+export const MEASURE_MS = 2000;
 const NOT_MEASURED = "file_not_measured";
 
 export interface LivePrice {
@@ -45,11 +45,6 @@ export function useQuote(effect: Effect, input: FileValue | null, values: FormVa
   };
 }
 
-/** The price of a batch. A formula may have another price for each file, which is known when the batch is submitted. */
-export function priceOfBatch(effect: Effect, jobs: number): LivePrice {
-  return { cost: effect.price_formula ? null : effect.credits_cost * jobs, isMeasuring: false, isOld: false };
-}
-
-function isMeasured(missing: readonly { code: string }[] = []): boolean {
+export function isMeasured(missing: readonly { code: string }[] = []): boolean {
   return missing.every((each) => each.code !== NOT_MEASURED);
 }

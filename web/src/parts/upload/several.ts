@@ -19,10 +19,11 @@ const AT_ONCE = 3;
 // Items of a batch.
 export const MAX_FILES = 1000;
 
-export function useSeveralFiles(accepts: Acceptance) {
-  const [files, setFiles] = useState<SeveralFile[]>([]);
+/** `kept` are stored files of an earlier visit. */
+export function useSeveralFiles(accepts: Acceptance, kept: SeveralFile[] = []) {
+  const [files, setFiles] = useState<SeveralFile[]>(kept);
   const [note, setNote] = useState<string | null>(null);
-  const now = useRef<SeveralFile[]>([]);
+  const now = useRef<SeveralFile[]>(kept);
   const uploads = useRef(new Map<number, Upload>());
   const stops = useRef(new Map<number, AbortController>());
   const waiters = useRef<(() => void)[]>([]);
