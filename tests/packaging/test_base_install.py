@@ -26,6 +26,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 SERVER_PACKAGES = {
+    "aiohttp",
     "argon2-cffi",
     "asyncpg",
     "botocore",
