@@ -89,7 +89,7 @@ WITH lines AS (
     SELECT tenant_id, user_id, sum(amount)::bigint AS amount FROM lines GROUP BY tenant_id, user_id
 )
 UPDATE token_wallets w SET balance = balance + spent.amount
-FROM spent WHERE w.tenant_id = spent.tenant_id AND w.user_id = spent.user_id
+FROM spent WHERE w.tenant_id = spent.tenant_id AND w.owner_id = spent.user_id
 """
 DESCRIPTIONS = """
 INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, prompt, search_text)

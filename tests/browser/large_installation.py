@@ -64,16 +64,16 @@ HELD = "SELECT coalesce(sum(cost), 0) FROM ai_jobs WHERE completed_at IS NULL"
 ACCEPTED = "SELECT status, count(*) AS jobs FROM ai_jobs WHERE id = ANY ($1::uuid[]) GROUP BY status"
 # Of a user without an active job: what was paid in, without what completed jobs cost.
 OVERCHARGED = """
-SELECT w.user_id, w.balance, paid.tokens AS credited, done.tokens AS spent
+SELECT w.owner_id, w.balance, paid.tokens AS credited, done.tokens AS spent
 FROM token_wallets w
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(amount), 0) AS tokens FROM token_transactions t
-    WHERE t.tenant_id = w.tenant_id AND t.user_id = w.user_id AND t.type = 'PAYMENT_CREDIT'
+    WHERE t.tenant_id = w.tenant_id AND t.user_id = w.owner_id AND t.type = 'PAYMENT_CREDIT'
 ) paid
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(cost) FILTER (WHERE status = 'completed'), 0) AS tokens,
         count(*) FILTER (WHERE completed_at IS NULL) AS active
-    FROM ai_jobs j WHERE j.tenant_id = w.tenant_id AND j.user_id = w.user_id
+    FROM ai_jobs j WHERE j.tenant_id = w.tenant_id AND j.user_id = w.owner_id
 ) done
 WHERE done.active = 0 AND w.balance <> paid.tokens - done.tokens
 """

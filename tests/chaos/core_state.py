@@ -114,7 +114,7 @@ async def read_state(databases: Databases) -> State:
                     ends=tuple(row["ends"]),
                 )
             for row in await connection.fetch("SELECT * FROM token_wallets"):
-                state.balances[row["tenant_id"], row["user_id"]] = row["balance"]
+                state.balances[row["tenant_id"], row["owner_id"]] = row["balance"]
             for row in await connection.fetch("SELECT * FROM outbox"):
                 state.outbox.add((row["tenant_id"], row["job_id"], row["charge_cycle"], row["action"]))
     return state

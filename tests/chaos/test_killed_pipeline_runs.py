@@ -202,7 +202,7 @@ async def test_g1_g2_g12_runs_reach_their_leaves_whatever_is_killed_at_any_time(
     spent = sum(tree.run["spent"] for tree in trees)
     async with pipeline_installation.pool.connection() as connection:
         balance = await connection.fetchval(
-            "SELECT balance FROM token_wallets WHERE user_id = $1", pipeline_installation.person.user.id
+            "SELECT balance FROM token_wallets WHERE owner_id = $1", pipeline_installation.person.user.id
         )
     assert balance == TOKENS - spent
     storage = open_storage(settings, master_secret(settings), None)

@@ -41,7 +41,7 @@ SELECT a.id, 'pool_' || n, now(), 1, jsonb_build_array(repeat('x', 20000))
 FROM ledger_audits a, generate_series(1, 40) n;
 """
 WALLETS = f"""
-INSERT INTO token_wallets (tenant_id, user_id, balance)
+INSERT INTO token_wallets (tenant_id, owner_id, balance)
 SELECT {numbered("dddddddd", f"1 + n % {TENANTS}")}, {numbered("eeeeeeee", "n")}, 5 FROM generate_series(1, {PEOPLE}) n
 """
 NO_FILTER: dict[str, Any] = {

@@ -137,7 +137,7 @@ async def test_a_wallet_filled_before_the_limit_keeps_its_tokens_and_settles(cor
         ann.user_id,
         much,
     )
-    await core.rows(ann.pool, "UPDATE token_wallets SET balance = $2 WHERE user_id = $1", ann.user_id, much + 1)
+    await core.rows(ann.pool, "UPDATE token_wallets SET balance = $2 WHERE owner_id = $1", ann.user_id, much + 1)
     job = await core.submit(ann, cost=MAX_TOKENS)
     with pytest.raises(InvalidRequest) as refused:
         await core.credit(ann, 1, "now")
@@ -585,7 +585,7 @@ async def test_the_audit_of_many_findings_prints_a_summary_and_the_first(
     ann = ledger_jobs.member
     async with ann.pool.connection() as connection:
         await connection.execute(
-            "INSERT INTO token_wallets (tenant_id, user_id, balance)"
+            "INSERT INTO token_wallets (tenant_id, owner_id, balance)"
             " SELECT $1, gen_random_uuid(), 7 FROM generate_series(1, 30)",
             ann.tenant_id,
         )

@@ -67,7 +67,7 @@ async def test_one_audit_runs_at_a_time(core: Core, audits: LedgerAudits, audito
 async def test_wrong_rows_are_counted_and_shown(core: Core, audits: LedgerAudits, auditor: LedgerAuditor) -> None:
     member = await core.member("pool_1", tokens=40)
     async with member.pool.connection() as connection:
-        await connection.execute("UPDATE token_wallets SET balance = 41 WHERE user_id = $1", member.user_id)
+        await connection.execute("UPDATE token_wallets SET balance = 41 WHERE owner_id = $1", member.user_id)
     requested = await audits.request(ACTOR)
     await finish(auditor)
     found = await audits.get(requested.id)

@@ -46,7 +46,7 @@ def step_id(number: int) -> str:
 # of other runs are open.
 FILL = f"""
     INSERT INTO pool_tenants (tenant_id) VALUES ('{TENANT}');
-    INSERT INTO token_wallets (tenant_id, user_id, balance) VALUES ('{TENANT}', '{user_id(1)}', 1000000);
+    INSERT INTO token_wallets (tenant_id, owner_id, balance) VALUES ('{TENANT}', '{user_id(1)}', 1000000);
     INSERT INTO pipelines (tenant_id, id, user_id, slug, name)
     SELECT '{TENANT}', {numbered("dddddddd", "n")}, '{user_id(1)}', 'p-' || n, 'p' FROM generate_series(1, {RUNS}) n;
     INSERT INTO step_documents (tenant_id, pipeline_id, digest, "values")

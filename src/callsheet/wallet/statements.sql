@@ -25,11 +25,11 @@ WHERE tenant_id = :tenant_id AND provider_transaction_id = :provider_transaction
 FOR KEY SHARE
 
 -- name: balance
-SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
+SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND owner_id = :user_id), 0)
 
 -- name: get_wallet
-SELECT balance, wallet_held(tenant_id, user_id) AS held FROM token_wallets
-WHERE tenant_id = :tenant_id AND user_id = :user_id
+SELECT balance, wallet_held(tenant_id, owner_id) AS held FROM token_wallets
+WHERE tenant_id = :tenant_id AND owner_id = :user_id
 
 -- name: list_holds
 -- Reads jobs, which belong to another room and are in the same database.
@@ -89,7 +89,8 @@ ORDER BY line.charge_cycle DESC, line.id DESC LIMIT :limit
 -- name: audit_balances
 -- A balance is the sum of its transactions and never negative. There are no transactions without a wallet.
 SELECT tenant_id, user_id, w.balance, coalesce(sum(t.amount), 0) AS total
-FROM token_wallets w FULL JOIN token_transactions t USING (tenant_id, user_id)
+FROM (SELECT tenant_id, owner_id AS user_id, balance FROM token_wallets) w
+FULL JOIN token_transactions t USING (tenant_id, user_id)
 GROUP BY tenant_id, user_id, w.balance
 HAVING w.balance IS DISTINCT FROM coalesce(sum(t.amount), 0) OR w.balance < 0
 
@@ -125,9 +126,9 @@ WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0
 -- name: audit_room
 -- The tokens that active jobs hold fit into the wallet if all are refunded. Since migration 0010 a credit that would
 -- break this is refused; an older wallet may have more than a bigint can hold.
-SELECT w.tenant_id, w.user_id, w.balance, held.tokens AS held FROM token_wallets w CROSS JOIN LATERAL (
+SELECT w.tenant_id, w.owner_id AS user_id, w.balance, held.tokens AS held FROM token_wallets w CROSS JOIN LATERAL (
     SELECT coalesce(sum(j.cost), 0) AS tokens FROM ai_jobs j
-    WHERE j.tenant_id = w.tenant_id AND j.user_id = w.user_id AND j.completed_at IS NULL
+    WHERE j.tenant_id = w.tenant_id AND j.user_id = w.owner_id AND j.completed_at IS NULL
 ) held
 WHERE w.balance + held.tokens > 9223372036854775807
 

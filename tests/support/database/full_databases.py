@@ -96,7 +96,7 @@ async def fill_pool(database: Database, rows: int) -> None:
         await connection.execute(
             f"""
             INSERT INTO pool_tenants (tenant_id) VALUES ('{TENANT}');
-            INSERT INTO token_wallets (tenant_id, user_id, balance)
+            INSERT INTO token_wallets (tenant_id, owner_id, balance)
             SELECT '{TENANT}', {numbered("bbbbbbbb", "n")}, 1000000 FROM generate_series(1, {USERS}) n;
             INSERT INTO ai_jobs (tenant_id, id, user_id, kind, status, lease_seq, event_seq, cost, workflow_id, stage,
                 provider, lifetime_seconds, payload, idempotency_key, request_hash, deadline_at, completed_at)

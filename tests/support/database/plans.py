@@ -1,7 +1,7 @@
 """What PostgreSQL does for a statement of ours: the plan our connections would use, and the blocks it touches.
 
 async with rolled_back_transaction(database) as connection:
-    text = "SELECT balance FROM token_wallets WHERE tenant_id = $1 AND user_id = $2"      # or SQL["name"].text
+    text = "SELECT balance FROM token_wallets WHERE tenant_id = $1 AND owner_id = $2"      # or SQL["name"].text
     await prepare(connection, "find", text)
     seen = await explain(connection, "find", [uuid7(), uuid7()])
     assert (seen.indexes, seen.scanned) == ({"token_wallets_pkey"}, frozenset())

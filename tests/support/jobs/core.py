@@ -178,7 +178,7 @@ class Core:
         return str((await self.job(member, job_id))["status"])
 
     async def balance(self, member: Member) -> int:
-        query = "SELECT balance FROM token_wallets WHERE tenant_id = $1 AND user_id = $2"
+        query = "SELECT balance FROM token_wallets WHERE tenant_id = $1 AND owner_id = $2"
         rows = await self.rows(member.pool, query, member.tenant_id, member.user_id)
         return int(rows[0]["balance"]) if rows else 0
 

@@ -47,7 +47,7 @@ SELECT wallet.balance, wallet.held, wallet.is_known, event.job_id, event.seq, ev
     job.metadata
 FROM (
     SELECT
-        coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
+        coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND owner_id = :user_id), 0) AS balance,
         CASE WHEN :is_first OR EXISTS (SELECT FROM event) THEN wallet_held(:tenant_id, :user_id)::bigint END AS held,
         CASE WHEN :at::timestamptz IS NULL THEN :after <= coalesce((
                 SELECT last_seq FROM user_streams WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)

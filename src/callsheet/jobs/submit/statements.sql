@@ -51,7 +51,7 @@ CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
 
 -- name: quote
 -- Locks and writes nothing, so a submit a moment later may find something else.
-SELECT coalesce((SELECT w.balance FROM token_wallets w WHERE w.tenant_id = j.tenant_id AND w.user_id = j.user_id), 0)
+SELECT coalesce((SELECT w.balance FROM token_wallets w WHERE w.tenant_id = j.tenant_id AND w.owner_id = j.user_id), 0)
     AS balance, {checks},
     CASE WHEN EXISTS (SELECT FROM budgets WHERE tenant_id = j.tenant_id)
         THEN budget_refusal(tenant_id, user_id, (job).key_id, (job).provider, (job).cost) END AS budget_refusal

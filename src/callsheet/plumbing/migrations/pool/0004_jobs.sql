@@ -56,7 +56,7 @@ CREATE TABLE ai_jobs (
     key_id                  uuid,
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT tenant_is_in_this_pool FOREIGN KEY (tenant_id) REFERENCES pool_tenants (tenant_id),
-    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
+    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, owner_id),
     CONSTRAINT status_is_known CHECK (
         status IN ('pending', 'queued', 'processing', 'completed', 'failed', 'canceled', 'expired')),
     CONSTRAINT charge_cycle_is_positive CHECK (charge_cycle > 0),
@@ -308,7 +308,7 @@ CREATE TABLE retry_keys (
     retried_id       uuid NOT NULL,
     created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (idempotency_key, tenant_id, user_id),
-    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
+    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, owner_id),
     CONSTRAINT idempotency_key_is_a_line CHECK (idempotency_key ~ '^[^\x01-\x1f\x7f]{1,200}$')
 );
 COMMENT ON TABLE retry_keys IS

@@ -14,7 +14,7 @@ CREATE TABLE token_transactions (
     note                     text,
     budget_periods           bigint[],
     CONSTRAINT one_line_per_cycle_and_type UNIQUE (tenant_id, job_id, charge_cycle, type),
-    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
+    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, owner_id),
     CONSTRAINT job_exists FOREIGN KEY (tenant_id, job_id) REFERENCES ai_jobs (tenant_id, id),
     CONSTRAINT type_is_known CHECK (
         type IN ('PAYMENT_CREDIT', 'PAYMENT_DEBIT', 'JOB_RESERVE', 'JOB_CONSUME', 'JOB_REFUND')),
@@ -94,7 +94,7 @@ BEGIN
     IF the_type = 'PAYMENT_CREDIT' THEN
         -- Locked before what is held is counted, whether or not the caller did so.
         SELECT balance INTO new_balance FROM token_wallets
-            WHERE tenant_id = the_tenant AND user_id = the_user FOR NO KEY UPDATE;
+            WHERE tenant_id = the_tenant AND owner_id = the_user FOR NO KEY UPDATE;
         IF new_balance + wallet_held(the_tenant, the_user) + the_amount > 9007199254740992 THEN
             RAISE EXCEPTION 'the wallet cannot take % more tokens', the_amount
                 USING ERRCODE = 'numeric_value_out_of_range';
@@ -102,7 +102,7 @@ BEGIN
     END IF;
     IF the_amount <> 0 THEN
         UPDATE token_wallets SET balance = balance + the_amount
-            WHERE tenant_id = the_tenant AND user_id = the_user RETURNING balance INTO STRICT new_balance;
+            WHERE tenant_id = the_tenant AND owner_id = the_user RETURNING balance INTO STRICT new_balance;
     END IF;
     INSERT INTO token_transactions (
         tenant_id, user_id, type, amount, job_id, charge_cycle, provider_transaction_id, note, budget_periods
@@ -118,7 +118,7 @@ CREATE FUNCTION wallet_reserve(
     LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE token_wallets SET balance = balance - (SELECT sum(cost) FROM unnest(costs) AS reserved (cost))
-        WHERE tenant_id = the_tenant AND user_id = the_user;
+        WHERE tenant_id = the_tenant AND owner_id = the_user;
     INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, budget_periods)
         SELECT the_tenant, the_user, 'JOB_RESERVE', -cost, job_id, 1, the_budgets
         FROM unnest(jobs, costs) AS reserved (job_id, cost);
@@ -154,7 +154,7 @@ BEGIN
     END IF;
     IF reserved <> kept_tokens THEN
         UPDATE token_wallets SET balance = balance + reserved - kept_tokens
-            WHERE tenant_id = the_tenant AND user_id = the_user RETURNING balance INTO STRICT new_balance;
+            WHERE tenant_id = the_tenant AND owner_id = the_user RETURNING balance INTO STRICT new_balance;
     END IF;
     INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, kept)
         VALUES (the_tenant, the_user, 'JOB_REFUND', reserved - kept_tokens, the_job, the_cycle, kept_tokens);

@@ -149,7 +149,7 @@ CREATE TABLE pipeline_runs (
     -- Two runs of a tenant never write into the same folder.
     CONSTRAINT one_run_per_folder UNIQUE (target_folder, tenant_id),
     CONSTRAINT pipeline_exists FOREIGN KEY (tenant_id, pipeline_id) REFERENCES pipelines (tenant_id, id),
-    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
+    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, owner_id),
     CONSTRAINT steps_are_positive CHECK (steps > 0),
     CONSTRAINT name_is_not_empty CHECK (name <> ''),
     CONSTRAINT target_folder_is_valid CHECK (target_folder ~ '^[a-z0-9][a-z0-9-]{0,62}$'),

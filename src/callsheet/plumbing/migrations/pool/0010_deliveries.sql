@@ -202,8 +202,8 @@ BEGIN
         WHERE tenant_id = NEW.tenant_id AND low_balance > NEW.balance AND low_balance <= OLD.balance
           AND 'wallet.low' = ANY (events)
     LOOP
-        PERFORM deliveries_announce(NEW.tenant_id, NEW.user_id, 'wallet.low', NEW.user_id, NULL, NULL,
-            jsonb_build_object('user_id', NEW.user_id, 'balance', NEW.balance, 'low_balance', crossed));
+        PERFORM deliveries_announce(NEW.tenant_id, NEW.owner_id, 'wallet.low', NEW.owner_id, NULL, NULL,
+            jsonb_build_object('user_id', NEW.owner_id, 'balance', NEW.balance, 'low_balance', crossed));
     END LOOP;
     RETURN NULL;
 END $$;

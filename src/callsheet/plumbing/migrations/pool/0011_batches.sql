@@ -24,7 +24,7 @@ CREATE TABLE batches (
     finished_at       timestamptz,
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT one_batch_per_key UNIQUE (idempotency_key, tenant_id, user_id),
-    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, user_id),
+    CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, owner_id),
     CONSTRAINT key_has_its_request CHECK (
         (idempotency_key IS NULL) = (request_hash IS NULL) AND (request_hash IS NULL) = (content_hash IS NULL)
         AND (request_hash IS NULL) = (request_fields IS NULL)),
