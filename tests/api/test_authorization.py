@@ -295,6 +295,8 @@ TABLE: dict[Access, str] = {
         GET /api/admin/users/{user_id}/jobs
         GET /api/admin/tenants/{tenant_id}/jobs
         GET /api/admin/tenants/{tenant_id}/quotas
+        GET /api/admin/tenants/{tenant_id}/wallet
+        GET /api/admin/tenants/{tenant_id}/wallet/transactions
         GET /api/admin/tenants/{tenant_id}/share
         GET /api/admin/tenants/{tenant_id}/budgets
         GET /api/admin/tenants/{tenant_id}/budgets/{budget_id}
@@ -382,6 +384,9 @@ TABLE: dict[Access, str] = {
         POST /api/admin/tenants
         PATCH /api/admin/tenants/{tenant_id}/quotas
         PATCH /api/admin/tenants/{tenant_id}/share
+        PATCH /api/admin/tenants/{tenant_id}/wallet
+        POST /api/admin/tenants/{tenant_id}/wallet/credits
+        POST /api/admin/tenants/{tenant_id}/wallet/debits
         POST /api/admin/tenants/{tenant_id}/disable
         POST /api/admin/tenants/{tenant_id}/enable
         POST /api/admin/users/{user_id}/credits

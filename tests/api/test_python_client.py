@@ -197,9 +197,9 @@ async def test_a_refusal_has_the_class_of_its_code(
 ) -> None:
     dear = await catalog_api.effect(credits_cost=1000)
     file = await call(callsheet.upload, clip)
-    with pytest.raises(InsufficientTokens, match="costs 1000 tokens, and the wallet has 100") as poor:
+    with pytest.raises(InsufficientTokens, match="costs 1000 tokens, and the wallet of the user has 100") as poor:
         await call(callsheet.submit, dear["slug"], file=file, prompt="a cat")
-    assert poor.value.data == {"required_tokens": 1000, "balance": 100}
+    assert poor.value.data == {"required_tokens": 1000, "balance": 100, "paid_by": "user"}
     assert (poor.value.code, poor.value.status) == ("insufficient_tokens", 402)
     assert poor.value.request_id
     with pytest.raises(InvalidRequest) as wrong:

@@ -79,7 +79,7 @@ async def test_a_quote_writes_nothing_and_has_wait_and_limits(plane: ControlPlan
     quote = await quoted(catalog_api, ann, effect=body)
     assert await rows_of(plane, ann) == before
     assert (quote["cost"], quote["balance"], missing(quote)) == (30, 0, [("insufficient_tokens", None)])
-    assert quote["missing"][0]["message"] == "The job costs 30 tokens, and the wallet has 0."
+    assert quote["missing"][0]["message"] == "The job costs 30 tokens, and the wallet of the user has 0."
     assert (quote["wait"]["code"], quote["wait"]["message"]) == (
         "no_live_worker",
         "No worker that can run this job is online.",
@@ -232,7 +232,7 @@ async def test_a_quote_of_a_batch_names_the_item_once_and_every_limit(
         ("invalid_request", "grid.values.strength.1", 3),
         ("insufficient_tokens", None, None),
     ]
-    assert quote["missing"][1]["message"] == "The batch costs 120 tokens, and the wallet has 100."
+    assert quote["missing"][1]["message"] == "The batch costs 120 tokens, and the wallet of the user has 100."
     assert quote["prices"] == {"lowest": 30, "highest": 30, "each": [{"cost": 30, "items": 4, "first_item": 1}]}
     limits = {each["code"]: (each["used"], each["limit"]) for each in quote["limits"]}
     assert limits["active_jobs"] == (0, plane.settings.jobs.batch_jobs_per_user)

@@ -291,7 +291,7 @@ async def test_the_stream_of_a_user_shows_the_wallet_at_once_and_whenever_it_cha
         [first] = await stream.next(1)
         assert (first.id, first.name, first.data) == (None, "wallet", before)
         job = await jobs_api.submit(ann, cost=10)
-        held = {"balance": before["balance"] - 10, "held": before["held"] + 10}
+        held = {**before, "balance": before["balance"] - 10, "held": before["held"] + 10}
         assert await _wallet_after(stream, "queued") == held
         await jobs_api.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
         assert await _wallet_after(stream, "canceled") == before

@@ -20,7 +20,7 @@ async def test_each_hold_names_its_job_and_ends_with_the_job(catalog_api: Catalo
     effect = await catalog_api.effect(name="Claymation", credits_cost=7)
     file_id = await catalog_api.file(ann, name="fox.mp4")
     first, second = [await catalog_api.submit(ann, effect, input_file_id=file_id) for _ in range(2)]
-    assert await catalog_api.shown(ann, "/api/wallet") == {"balance": 86, "held": 14}
+    assert await catalog_api.shown(ann, "/api/wallet") == {"balance": 86, "held": 14, "paid_by": "user"}
     page = await catalog_api.shown(ann, "/api/wallet/holds?limit=1")
     [hold] = page["items"]
     assert (hold["job_id"], hold["amount"], hold["title"], hold["input_name"], hold["status"]) == (
@@ -30,7 +30,7 @@ async def test_each_hold_names_its_job_and_ends_with_the_job(catalog_api: Catalo
     assert older["job_id"] == first["id"]
     assert (await catalog_api.shown(bob, "/api/wallet/holds"))["items"] == []
     await catalog_api.call("POST", f"/api/ai-jobs/{second['id']}/cancel", person=ann)
-    assert await catalog_api.shown(ann, "/api/wallet") == {"balance": 93, "held": 7}
+    assert await catalog_api.shown(ann, "/api/wallet") == {"balance": 93, "held": 7, "paid_by": "user"}
     assert len((await catalog_api.shown(ann, "/api/wallet/holds"))["items"]) == 1
     lines = (await catalog_api.shown(ann, "/api/wallet/transactions"))["items"]
     assert [(line["amount"], line["reason"]) for line in lines] == [
@@ -43,4 +43,4 @@ async def test_each_hold_names_its_job_and_ends_with_the_job(catalog_api: Catalo
     newest = (await catalog_api.shown(ann, "/api/wallet/transactions?limit=1"))["items"][0]
     assert (newest["title"], newest["reason"]) == (None, "Refund for a job: the job was canceled.")
     operators = await catalog_api.shown(catalog_api.admin, f"/api/admin/users/{ann.user.id}/wallet")
-    assert operators == {"balance": 93, "held": 7}
+    assert operators == {"balance": 93, "held": 7, "paid_by": "user"}

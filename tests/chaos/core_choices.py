@@ -30,6 +30,7 @@ from tests.chaos.core_operations import (
     Requeue,
     Retry,
     SetLimit,
+    SetPayer,
     Submit,
     SubmitAtOnce,
     TakeLease,
@@ -145,6 +146,7 @@ def _upkeep(random: Random) -> Operation:
         RaiseLowWater(),
         Promote(),
         SetLimit(random.randrange(3)),
-        Credit(random.randrange(3), random.choice([5, 20]), random.choice([None, 1])),
+        Credit(random.randrange(3), random.choice([5, 20]), random.choice([None, 1]), random.random() < 0.3),
+        SetPayer(random.randrange(3), random.random() < 0.5),
     ]
     return random.choice(upkeep)

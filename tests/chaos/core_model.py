@@ -8,7 +8,7 @@ from tests.chaos.core_state import DispatchKey, DispatchState, JobKey, JobState,
 
 def submit(state: State, key: JobKey, job: JobState) -> None:
     state.jobs[key] = job
-    state.balances[key[0], job.user_id] -= job.cost
+    state.balances[job.payer(key[0])] -= job.cost
     _enqueue(state, (*key, job.cycle))
     job.status = "queued"
 
@@ -121,7 +121,7 @@ def retry(state: State, key: JobKey) -> None:
     job.lease_seq = 0
     job.overdue = False
     job.status = "queued"
-    state.balances[key[0], job.user_id] -= job.cost
+    state.balances[job.payer(key[0])] -= job.cost
     _enqueue(state, (*key, job.cycle))
 
 
@@ -130,7 +130,7 @@ def settle(state: State, key: JobKey, status: str) -> None:
     job.status = status
     state.outbox.discard((*key, job.cycle, "dispatch"))
     if status != "completed":
-        state.balances[key[0], job.user_id] += job.cost
+        state.balances[job.payer(key[0])] += job.cost
 
 
 def end_dispatch(state: State, key: DispatchKey) -> None:

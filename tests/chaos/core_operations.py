@@ -17,6 +17,7 @@ from callsheet.jobs.submit.new_jobs import NewJob, NewTask
 from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
+from callsheet.wallet.ledger import set_payer
 from callsheet.wire.errors import (
     IdempotencyKeyReused,
     InsufficientTokens,
@@ -83,20 +84,45 @@ class Credit(Operation):
     member: int
     amount: int
     payment: int | None = None
+    # To the wallet of the member's tenant.
+    of_tenant: bool = False
 
     async def run(self, core: Core, world: World) -> object:
-        member = world.members[self.member]
         # A payment that is repeated is the same payment, with the same amount.
-        name = None if self.payment is None else f"{self.payment} of {self.member}: {self.amount}"
-        return await core.credit(member, self.amount, name)
+        name = None if self.payment is None else f"{self.payment} of {self.member}, {self.of_tenant}: {self.amount}"
+        return await core.credit(self._owner(world), self.amount, name)
+
+    def _owner(self, world: World) -> Member:
+        member = world.members[self.member]
+        return member.tenant if self.of_tenant else member
 
     def predict(self, state: State, world: World, response: object) -> None:
-        user = _user(world.members[self.member])
+        user = _user(self._owner(world))
         known = (user, f"{self.payment}-{self.amount}")
         if self.payment is None or known not in world.payments:
             state.balances[user] = state.balances.get(user, 0) + self.amount
         world.payments[known] = self.amount
         assert response == state.balances[user]
+
+
+@dataclass(frozen=True)
+class SetPayer(Operation):
+    """From now on the tenant pays for its users, or each user again."""
+
+    member: int
+    is_tenant: bool
+
+    async def run(self, core: Core, world: World) -> object:
+        member = world.members[self.member]
+        return await set_payer(member.pool, member.tenant_id, is_tenant=self.is_tenant)
+
+    def predict(self, state: State, world: World, response: object) -> None:
+        tenant_id = world.members[self.member].tenant_id
+        assert response == ((tenant_id in state.paying) != self.is_tenant)
+        if self.is_tenant:
+            state.paying.add(tenant_id)
+        else:
+            state.paying.discard(tenant_id)
 
 
 @dataclass(frozen=True)
@@ -152,15 +178,16 @@ class Submit(Operation):
         if isinstance(response, SubmittedJob) and response.replayed:
             assert (user[0], response.job.id) in state.jobs
         elif isinstance(response, SubmittedJob):
-            assert state.balances[user] >= self.cost
+            assert state.balances[state.payer(user)] >= self.cost
             assert state.active_jobs(user, self.counted) < CAP
             route = (world.workflows[self.workflow], self.provider, self.identifier, self.priority)
             job = JobState(user[1], "pending", 1, 0, self.cost, False, self.max_attempts, route, self.counted)
+            job.paid_by_tenant = user[0] in state.paying
             self._accept(state, (user[0], response.job.id), job, response.job.status)
         elif isinstance(response, IdempotencyKeyReused):
             assert self.key is not None
         elif isinstance(response, InsufficientTokens):
-            assert state.balances[user] < self.cost
+            assert state.balances[state.payer(user)] < self.cost
         else:
             assert isinstance(response, TooManyActiveJobs)
             assert state.active_jobs(user, self.counted) >= CAP
@@ -435,11 +462,12 @@ class Retry(OnJob):
         user = (key[0], job.user_id)
         if job.status not in ("failed", "expired"):
             assert isinstance(response, InvalidTransition)
-        elif state.balances[user] < job.cost:
+        elif state.balances[state.payer(user)] < job.cost:
             assert isinstance(response, InsufficientTokens)
         elif state.active_jobs(user, job.counted) >= CAP:
             assert isinstance(response, TooManyActiveJobs)
         else:
+            job.paid_by_tenant = key[0] in state.paying
             model.retry(state, key)
             assert isinstance(response, Job)
             assert (response.status, response.charge_cycle) == ("queued", job.cycle)

@@ -29,12 +29,17 @@ class JobState:
     route: tuple[int, str, str, int]
     # Which limit of active jobs counts it.
     counted: CountedAs
+    # Which wallet the tokens of this cycle are from.
+    paid_by_tenant: bool = False
     # Of the cycles before this one.
     ends: tuple[str, ...] = ()
 
     @property
     def active(self) -> bool:
         return self.status in ACTIVE
+
+    def payer(self, tenant_id: UUID) -> UserKey:
+        return (tenant_id, tenant_id if self.paid_by_tenant else self.user_id)
 
 
 @dataclass(slots=True)
@@ -72,6 +77,12 @@ class State:
     balances: dict[UserKey, int]
     outbox: set[OutboxKey]
     limits: dict[str, int]
+    # Tenants that pay for their users.
+    paying: set[UUID] = field(default_factory=set)
+
+    def payer(self, user: UserKey) -> UserKey:
+        """The wallet that pays for the next job of a user."""
+        return (user[0], user[0]) if user[0] in self.paying else user
 
     def active_jobs(self, user: UserKey, counted: CountedAs) -> int:
         jobs = [job for (tenant_id, _), job in self.jobs.items() if (tenant_id, job.user_id) == user]
@@ -111,10 +122,13 @@ async def read_state(databases: Databases) -> State:
                     max_attempts=row["max_attempts"],
                     route=_route(row),
                     counted=counted_as(row["run_id"], row["batch_id"], row["actor"], row["kind"]),
+                    paid_by_tenant=row["paid_by_tenant"],
                     ends=tuple(row["ends"]),
                 )
             for row in await connection.fetch("SELECT * FROM token_wallets"):
                 state.balances[row["tenant_id"], row["owner_id"]] = row["balance"]
+            for row in await connection.fetch("SELECT tenant_id FROM pool_tenants WHERE pays_for_users"):
+                state.paying.add(row["tenant_id"])
             for row in await connection.fetch("SELECT * FROM outbox"):
                 state.outbox.add((row["tenant_id"], row["job_id"], row["charge_cycle"], row["action"]))
     return state

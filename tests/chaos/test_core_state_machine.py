@@ -38,6 +38,8 @@ class CoreEnvironment(MachineEnvironment):
         core = open_core(self.databases)
         ann, bob = await core.member("pool_1", TOKENS), await core.member("pool_2", TOKENS)
         members = [ann, bob, await core.member(tenant=ann, tokens=TOKENS)]
+        for each in (ann, bob):
+            await core.credit(each.tenant, TOKENS)
         # They have room for everything. The check of the ledger finds what is taken or given back wrongly.
         for member in members:
             await add_budget(member, limit=10**9, user_id=member.user_id)

@@ -44,7 +44,7 @@ async def test_g2_a_batch_that_costs_more_than_the_wallet_has_writes_nothing(cor
     ann = await core.member(tokens=20)
     with pytest.raises(InsufficientTokens) as refused:
         await submit_batch(core, ann, number=3, cost=7)
-    assert str(refused.value) == "The batch costs 21 tokens, and the wallet has 20."
+    assert str(refused.value) == "The batch costs 21 tokens, and the wallet of the user has 20."
     assert await core.rows(ann.pool, "SELECT id FROM ai_jobs UNION SELECT id FROM batches") == []
     assert await core.balance(ann) == 20
     await core.check_drained()
@@ -122,7 +122,7 @@ async def test_a_retry_that_costs_more_than_the_wallet_has_retries_no_item(core:
     for _ in range(2):
         await core.fail(await core.start())
     await core.submit(ann, cost=5)
-    with pytest.raises(InsufficientTokens, match=r"The retry costs 20 tokens, and the wallet has 15\."):
+    with pytest.raises(InsufficientTokens, match=r"The retry costs 20 tokens, and the wallet of the user has 15\."):
         await retry_batch(core, ann, batch_id)
     assert await counts(core, ann, batch_id) == {"failed": 2}
     assert await core.balance(ann) == 15

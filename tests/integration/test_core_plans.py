@@ -252,6 +252,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             {"ai_jobs_pkey"},
             **statuses_of(Transition.RETRY),
             has_budgets=True,
+            paid_by_tenant=True,
             tenant_id=TENANT,
             job_id=job_id(200),
             charge_cycle=1,
@@ -375,6 +376,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         "active_jobs_as": Case(
             "pool", "active_jobs_as", [TENANT, user_id(2), "jobs"], frozenset({"jobs_active_of_user"}), 60
         ),
+        "user_held": Case("pool", "user_held", [TENANT, user_id(2)], frozenset({"jobs_active_of_user"}), 60),
         "wallet_held": Case("pool", "wallet_held", [TENANT, user_id(2)], frozenset({"jobs_active_of_user"}), 60),
         "wallet_reserved": Case(
             "pool",

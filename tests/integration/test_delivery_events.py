@@ -11,6 +11,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from callsheet.toolbox.ids import uuid7
+from callsheet.wallet.ledger import set_payer
 from callsheet.wire.errors import BudgetReached, InvalidRequest
 from callsheet.wire.pipelines.pipelines import Strategy
 from callsheet.wire.webhook_endpoints import ChangeWebhookEndpoint
@@ -136,13 +137,25 @@ async def test_a_wallet_that_falls_below_a_limit_is_announced_once_until_it_rise
         assert await bodies(deliveries, ann) == []
         job = await core.submit(ann, cost=10)
         await core.submit(ann, cost=10)
-        data = {"user_id": str(ann.user_id), "balance": 80, "low_balance": 90}
+        data = {"user_id": str(ann.user_id), "owner": "user", "balance": 80, "low_balance": 90}
         assert [body["data"] for body in await bodies(deliveries, ann)] == [data]
         # Refunds lift the balance to 90, which is not below the limit.
         await core.fail(await core.start())
         await core.room.cancellation.cancel(ann.tenant_id, job.id, actor="user")
         await core.submit(ann, cost=20)
         assert [body["data"]["balance"] for body in await bodies(deliveries, ann)] == [80, 70]
+
+
+async def test_a_low_wallet_of_a_tenant_is_announced_to_endpoints_of_the_tenant_only(core: Core) -> None:
+    ann = await core.member(tokens=100)
+    await core.credit(ann.tenant, 50)
+    await set_payer(ann.pool, ann.tenant_id, is_tenant=True)
+    async with delivering(core) as deliveries:
+        await deliveries.endpoint(ann, URL, events=["wallet.low"], low_balance=45)
+        await deliveries.endpoint(ann, URL, events=["wallet.low"], low_balance=45, scope="tenant")
+        await core.submit(ann, cost=10)
+        [body] = await bodies(deliveries, ann)
+        assert body["data"] == {"owner": "tenant", "balance": 40, "low_balance": 45}
 
 
 async def test_two_submits_at_once_announce_a_low_wallet_once(core: Core) -> None:

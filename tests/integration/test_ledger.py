@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Coroutine
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,11 +24,11 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.credits import give_credit
-from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of
+from callsheet.wallet.credits import OwnedWallet, Payments
+from callsheet.wallet.ledger import Holdings, balance_of, credit, holdings_of, pays_for_users
 from callsheet.wallet.ledger_check import LedgerFinding, audit, audit_pool
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
-from callsheet.wire.money.wallet import MAX_TOKENS
+from callsheet.wire.money.wallet import MAX_TOKENS, Credit
 from tests.chaos.state_machines import MachineEnvironment
 from tests.support.database.installation import empty, installation, isolate, place_variables
 from tests.support.jobs.core import Core, Member, open_core
@@ -51,8 +52,9 @@ async def test_a_repeated_credit_writes_the_audit_line_that_a_crash_prevented(co
     ann = await core.member("pool_1", tokens=0)
 
     async def give(payment: str) -> bool:
-        log = AuditLog(core.databases)
-        given = await give_credit(ann.pool, log, "operator", ann.tenant_id, ann.user_id, 40, payment)
+        payments = Payments(AuditLog(core.databases))
+        wallet = OwnedWallet(ann.pool, ann.tenant_id, ann.user_id)
+        given = await payments.credit("operator", wallet, Credit(amount=40, provider_transaction_id=payment))
         return given.replayed
 
     async def lines() -> list[dict[str, Any]]:
@@ -67,6 +69,23 @@ async def test_a_repeated_credit_writes_the_audit_line_that_a_crash_prevented(co
     assert [await give("payment-b"), await give("payment-b")] == [False, True]
     assert await lines() == [repaired, {"amount": 40, "provider_transaction_id": "payment-b"}]
     await core.check()
+
+
+async def test_a_repeated_change_of_the_payer_writes_the_audit_line_that_a_crash_prevented(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=0)
+    payments = Payments(AuditLog(core.databases))
+
+    async def lines() -> list[dict[str, Any]]:
+        query = "SELECT details FROM audit_logs WHERE action = 'tenant.wallet' AND subject_id = $1"
+        return [row["details"] for row in await core.rows(core.databases.central, query, str(ann.tenant_id))]
+
+    def change() -> Coroutine[Any, Any, None]:
+        return payments.change_payer("operator", ann.pool, ann.tenant_id, "tenant")
+
+    assert await crashed_at(Failpoint.CREDIT_BEFORE_AUDIT, change())
+    assert (await pays_for_users(ann.pool, ann.tenant_id), await lines()) == (True, [])
+    await change()
+    assert await lines() == [{"paid_by": "tenant"}]
 
 
 async def test_a_payment_cannot_be_credited_again_with_another_amount_or_to_another_user(core: Core) -> None:
@@ -238,7 +257,7 @@ async def test_a_submit_without_enough_tokens_writes_nothing(core: Core, tokens:
     ann = await core.member("pool_1", tokens=tokens)
     with pytest.raises(InsufficientTokens) as refused:
         await core.submit(ann, cost=10, idempotency_key="key")
-    assert refused.value.data == {"required_tokens": 10, "balance": tokens}
+    assert refused.value.data == {"required_tokens": 10, "balance": tokens, "paid_by": "user"}
     for table in ("ai_jobs", "job_events", "outbox", "user_streams"):
         assert await core.rows(ann.pool, f"SELECT * FROM {table}") == []
     assert await core.balance(ann) == tokens
@@ -323,13 +342,28 @@ WRONG_ROWS = {
         "INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, kept)"
         " VALUES ($1, $2, 'JOB_REFUND', 15, $3, 1, -5)"
     ),
+    "a payment of the tenant that names a user": (
+        "INSERT INTO token_transactions (tenant_id, user_id, type, amount, provider_transaction_id, of_tenant)"
+        " VALUES ($1, $2, 'PAYMENT_CREDIT', 5, 'p', true)"
+    ),
+    "a reserve of the tenant without a user": (
+        "INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, of_tenant)"
+        " SELECT $1, $1, 'JOB_RESERVE', -5, $3, 2, true FROM wallet_lock($1, $1)"
+    ),
+    "an overdraft of the tenant by the function": (
+        "SELECT wallet_move($1, $2, 'JOB_RESERVE', -1, $3, 2, NULL, from_tenant => true) FROM wallet_lock($1, $1)"
+    ),
+    "money for a tenant without a wallet": (
+        "SELECT wallet_move($1, $1, 'PAYMENT_CREDIT', 5, NULL, NULL, 'p', from_tenant => true)"
+    ),
     "an overdraft": "UPDATE token_wallets SET balance = -1 WHERE tenant_id = $1",
     "an overdraft by the function": "SELECT wallet_move($1, $2, 'JOB_RESERVE', -1000, $3, 2, NULL)",
     "a second settlement by the function": (
-        "SELECT wallet_consume(ARRAY[$1]::uuid[], ARRAY[$2]::uuid[], ARRAY[$4]::uuid[], ARRAY[1])"
+        "SELECT wallet_consume(ARRAY[$1]::uuid[], ARRAY[$2]::uuid[], ARRAY[false], ARRAY[$4]::uuid[], ARRAY[1])"
     ),
     "one of two settlements by the function": (
-        "SELECT wallet_consume(ARRAY[$1, $1]::uuid[], ARRAY[$2, $2]::uuid[], ARRAY[$3, $4]::uuid[], ARRAY[1, 1])"
+        "SELECT wallet_consume("
+        "ARRAY[$1, $1]::uuid[], ARRAY[$2, $2]::uuid[], ARRAY[false, false], ARRAY[$3, $4]::uuid[], ARRAY[1, 1])"
     ),
     "money for no wallet": "SELECT wallet_move($1, gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
     "a wallet of no tenant": "INSERT INTO token_wallets VALUES (gen_random_uuid(), gen_random_uuid(), 0)",
@@ -446,6 +480,32 @@ BROKEN = {
         "UPDATE token_transactions SET user_id = '{stranger}'"
         " WHERE {tenant} AND job_id = '{delivered}' AND type = 'JOB_CONSUME'",
         {("settlements", "delivered")},
+    ),
+    "a refund to a wallet that did not pay": (
+        "SELECT wallet_lock('{tenant_id}', '{tenant_id}');"
+        "UPDATE token_transactions SET of_tenant = true"
+        " WHERE {tenant} AND job_id = '{refunded}' AND type = 'JOB_REFUND';"
+        "UPDATE token_wallets SET balance = balance - 10 WHERE {tenant} AND owner_id = '{user_id}';"
+        "UPDATE token_wallets SET balance = balance + 10 WHERE {tenant} AND owner_id = '{tenant_id}'",
+        {("settlements", "refunded")},
+    ),
+    "a refund of an earlier cycle to a wallet that did not pay": (
+        "SELECT wallet_lock('{tenant_id}', '{tenant_id}');"
+        "UPDATE token_transactions SET of_tenant = true"
+        " WHERE {tenant} AND job_id = '{retried}' AND charge_cycle = 1 AND type = 'JOB_REFUND';"
+        "UPDATE token_wallets SET balance = balance - 10 WHERE {tenant} AND owner_id = '{user_id}';"
+        "UPDATE token_wallets SET balance = balance + 10 WHERE {tenant} AND owner_id = '{tenant_id}'",
+        {("settlements", "retried")},
+    ),
+    "a job that names a wallet that did not pay": (
+        "UPDATE ai_jobs SET paid_by_tenant = true WHERE {tenant} AND id = '{live}'",
+        {("settlements", "live")},
+    ),
+    "a line of the tenant that its balance does not know": (
+        "SELECT wallet_lock('{tenant_id}', '{tenant_id}');"
+        "INSERT INTO token_transactions (tenant_id, user_id, type, amount, provider_transaction_id, of_tenant)"
+        " VALUES ('{tenant_id}', '{tenant_id}', 'PAYMENT_CREDIT', 5, 'p', true)",
+        {("balances", None)},
     ),
     "more than a refund can give back": (
         "ALTER TABLE token_transactions DROP CONSTRAINT IF EXISTS amount_fits_its_type;"
@@ -575,7 +635,8 @@ def test_the_audit_finds_what_is_wrong_and_names_the_row(broken: dict[str, Broke
     assert {found["pool"] for found in ledger_jobs.findings} == {"pool_2"}
     for line, found in zip(ledger_jobs.lines, ledger_jobs.findings, strict=True):
         assert line.startswith(f"pool_2: {found['rule']}: tenant_id={ledger_jobs.tenant_id} ")
-        assert f"user_id={found['row']['user_id']}" in line
+        name = "owner_id" if found["rule"] in ("balances", "room") else "user_id"
+        assert f"{name}={found['row'][name]}" in line
 
 
 @pytest.mark.thorough

@@ -74,7 +74,7 @@ async def test_wrong_rows_are_counted_and_shown(core: Core, audits: LedgerAudits
     assert (found.state, [pool.findings for pool in found.pools]) == ("findings", [1, 0])
     [finding] = found.pools[0].first_findings or []
     assert (finding.rule, finding.row["balance"], finding.row["total"]) == ("balances", 41, 40)
-    assert finding.row["user_id"] == str(member.user_id)
+    assert finding.row["owner_id"] == str(member.user_id)
     # A list has no findings.
     [listed] = (await audits.list(None, 10)).items
     assert (listed.state, listed.pools[0].first_findings) == ("findings", None)

@@ -295,7 +295,7 @@ async def test_a_callback_that_waits_while_its_job_expires_and_is_retried_change
     job, started = await deferred(race)
     async with race.pool.transaction() as connection:
         await apply_transition(connection, Transition.EXPIRE, [move(race, job)])
-        await retry_job(connection, move(race, job), has_budgets=False)
+        await retry_job(connection, move(race, job), has_budgets=False, paid_by_tenant=False)
         callback = race.one.room.leases.complete_callback(
             started.lease.dispatch_id, started.lease.cycle, {"late": True}, "provider"
         )

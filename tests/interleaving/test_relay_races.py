@@ -176,7 +176,7 @@ async def test_a_relay_that_read_the_row_before_a_retry_does_not_disturb_the_new
                 JobCycle(race.ann.tenant_id, job.id, 1), "test", reason="too late", error={"type": "x", "message": "y"}
             )
             await apply_transition(connection, Transition.FAIL, [move], close_dispatch=True)
-            await retry_job(connection, move, has_budgets=False)
+            await retry_job(connection, move, has_budgets=False, paid_by_tenant=False)
     await relaying
     await race.two.relay()
     assert await race.finished(job.id) == [(1, "failed")]

@@ -191,7 +191,7 @@ async def test_two_reserves_of_one_wallet_never_go_below_zero(race: Race) -> Non
     first, second = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(first, SubmittedJob)
     assert isinstance(second, InsufficientTokens)
-    assert second.data == {"required_tokens": 10, "balance": 5}
+    assert second.data == {"required_tokens": 10, "balance": 5, "paid_by": "user"}
     assert (await jobs_of(race, carl), await race.one.balance(carl)) == (1, 5)
     await race.one.check()
 
@@ -199,7 +199,7 @@ async def test_two_reserves_of_one_wallet_never_go_below_zero(race: Race) -> Non
 async def test_a_submit_that_waits_for_a_credit_can_spend_it(race: Race) -> None:
     carl = await race.one.member("pool_1", tokens=1)
     async with race.pool.transaction() as connection:
-        values = {"tenant_id": carl.tenant_id, "user_id": carl.user_id}
+        values = {"tenant_id": carl.tenant_id, "owner_id": carl.user_id}
         await WALLET["credit"].value(connection, **values, amount=9, provider_transaction_id="in time")
         [submitting] = await start_blocked(race.pool, race.one.submit(carl))
     await submitting
@@ -243,7 +243,7 @@ async def test_a_payment_credited_twice_at_once_counts_once(race: Race) -> None:
 async def test_a_payment_credited_to_two_users_at_once_counts_for_the_first(race: Race) -> None:
     eve = await race.one.member(tenant=race.ann, tokens=0)
     async with race.pool.transaction() as connection:
-        values = {"tenant_id": race.ann.tenant_id, "user_id": race.ann.user_id}
+        values = {"tenant_id": race.ann.tenant_id, "owner_id": race.ann.user_id}
         await WALLET["credit"].value(connection, **values, amount=7, provider_transaction_id="p")
         [crediting] = await start_blocked(race.pool, credit(race.ann.pool, eve.tenant_id, eve.user_id, 7, "p"))
     with pytest.raises(Conflict):

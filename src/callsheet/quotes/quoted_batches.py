@@ -19,6 +19,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.effects import SubmitBatch
 from callsheet.wire.errors import Refusal
 from callsheet.wire.money.quotes import Quote, QuoteLimit, QuotePrice, QuotePrices, QuoteProblem
+from callsheet.wire.money.wallet import payer
 
 MAX_PROBLEMS = 100
 MAX_PRICES = 20
@@ -65,6 +66,7 @@ class BatchQuotes:
         return Quote(
             cost=None if draft is None or None in costs else draft.cost,
             balance=found.balance,
+            paid_by=payer(is_tenant=found.paid_by_tenant),
             can_submit=not refusals,
             missing=problems[:MAX_PROBLEMS],
             not_listed=max(0, len(problems) - MAX_PROBLEMS),

@@ -16,6 +16,7 @@ from callsheet.tasks.submission import TaskSubmission
 from callsheet.wire.base import KeyedRequest
 from callsheet.wire.effects import SubmitEffectJob
 from callsheet.wire.money.quotes import Quote, QuoteLimit
+from callsheet.wire.money.wallet import payer
 from callsheet.wire.tasks import SubmitTask
 
 KINDS = {
@@ -59,6 +60,7 @@ class JobQuotes:
         return Quote(
             cost=draft.cost,
             balance=found.balance,
+            paid_by=payer(is_tenant=found.paid_by_tenant),
             can_submit=not refusals,
             missing=[problem for refusal in refusals for problem in problems_of(refusal)],
             limits=[*limits, *await storage_limits(self._submission.usage, principal)],

@@ -20,6 +20,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.quotes.parts import problems_of, storage_limits
 from callsheet.wire.errors import FieldProblem, NotFound, Refusal
 from callsheet.wire.money.quotes import Quote, QuoteLimit, QuoteRun
+from callsheet.wire.money.wallet import payer
 
 SQL = statements("callsheet.pipelines.run")
 
@@ -28,6 +29,7 @@ class RunStanding(NamedTuple):
     """What the statement that creates a run would find now."""
 
     balance: int
+    paid_by_tenant: bool
     active: int
     folder_is_taken: bool
     # Bytes that the rows of the user would have in the database.
@@ -65,6 +67,7 @@ class RunQuotes:
         return Quote(
             cost=None if cost is None else min(cost, request.budget),
             balance=found.balance,
+            paid_by=payer(is_tenant=found.paid_by_tenant),
             can_submit=not refusals,
             missing=[problem for refusal in refusals for problem in problems_of(refusal)],
             limits=[runs, *await storage_limits(self._usage, principal)],

@@ -18,7 +18,7 @@ from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.wallet.reasons import TransactionRow, reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
-from callsheet.wire.money.wallet import MAX_TOKENS, Hold, Transaction
+from callsheet.wire.money.wallet import MAX_TOKENS, Credit, Debit, Hold, Transaction, payer
 from callsheet.wire.plurals import counted
 
 SQL = statements("callsheet.wallet")
@@ -27,20 +27,22 @@ SQL = statements("callsheet.wallet")
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """A wallet. `held` tokens are reserved for active jobs: they are spent when a job completes, and refunded when
-    it ends otherwise.
+    it ends otherwise. `paid_by_tenant`: whether the tenant pays for new jobs of its users.
     """
 
     balance: int = 0
     held: int = 0
+    paid_by_tenant: bool = False
 
 
 class HoldingsRow(NamedTuple):
     balance: int
     held: Decimal
+    paid_by_tenant: bool
 
 
 class PaymentRow(NamedTuple):
-    user_id: UUID
+    owner_id: UUID
     amount: int
 
 
@@ -51,16 +53,18 @@ class DebitRow(NamedTuple):
 
 
 async def credit(
-    pool: Database, tenant_id: UUID, user_id: UUID, amount: int, provider_transaction_id: str
+    pool: Database, tenant_id: UUID, owner_id: UUID, amount: int, provider_transaction_id: str
 ) -> tuple[int, bool]:
-    """Adds tokens. Returns the balance, and whether this payment was credited before."""
+    """Adds tokens to the wallet of a user or of the tenant. Returns the balance, and whether this payment was credited
+    before.
+    """
     has_room = True
     try:
         async with pool.transaction() as connection:
             balance = await SQL["credit"].value(
                 connection,
                 tenant_id=tenant_id,
-                user_id=user_id,
+                owner_id=owner_id,
                 amount=amount,
                 provider_transaction_id=provider_transaction_id,
             )
@@ -71,17 +75,17 @@ async def credit(
         has_room = False
     payment = await _payment(pool, tenant_id, "PAYMENT_CREDIT", provider_transaction_id)
     if payment is None and not has_room:
-        raise no_room(await holdings_of(pool, tenant_id, user_id))
-    if payment != (user_id, amount):
+        raise no_room(await holdings_of(pool, tenant_id, owner_id))
+    if payment != (owner_id, amount):
         raise Conflict(
-            "This payment was already credited to another user or with another amount.",
+            "This payment was already credited to another wallet or with another amount.",
             errors=[FieldProblem("provider_transaction_id", "This payment was already credited.")],
         )
-    return await balance_of(pool, tenant_id, user_id), True
+    return await balance_of(pool, tenant_id, owner_id), True
 
 
 async def debit(
-    pool: Database, tenant_id: UUID, user_id: UUID, amount: int, provider_transaction_id: str, note: str
+    pool: Database, tenant_id: UUID, owner_id: UUID, amount: int, provider_transaction_id: str, note: str
 ) -> tuple[int, bool]:
     """Takes tokens back, all of them or none. Returns the balance, and whether they were taken back before."""
     row = DebitRow(0, None)
@@ -91,7 +95,7 @@ async def debit(
                 connection,
                 DebitRow,
                 tenant_id=tenant_id,
-                user_id=user_id,
+                owner_id=owner_id,
                 amount=amount,
                 provider_transaction_id=provider_transaction_id,
                 note=note,
@@ -108,10 +112,16 @@ async def debit(
         balance = counted(row.balance_before, "token")
         reason = f"The wallet has only {balance}. A debit takes all of its amount or nothing: send a smaller amount."
         raise InvalidRequest.field("amount", reason)
-    if earlier != (user_id, -amount):
-        sentence = "A debit with this id took another amount back, or from another user."
+    if earlier != (owner_id, -amount):
+        sentence = "A debit with this id took another amount back, or from another wallet."
         raise Conflict(sentence, errors=[FieldProblem("provider_transaction_id", sentence)])
-    return await balance_of(pool, tenant_id, user_id), True
+    return await balance_of(pool, tenant_id, owner_id), True
+
+
+async def has_payment(pool: Database, tenant_id: UUID, body: Credit | Debit, provider_transaction_id: str) -> bool:
+    """Whether this credit or debit was carried out before."""
+    kind = "PAYMENT_CREDIT" if isinstance(body, Credit) else "PAYMENT_DEBIT"
+    return await _payment(pool, tenant_id, kind, provider_transaction_id) is not None
 
 
 async def _payment(pool: Database, tenant_id: UUID, kind: str, provider_transaction_id: str) -> PaymentRow | None:
@@ -129,25 +139,52 @@ def no_room(wallet: Holdings) -> InvalidRequest:
     return InvalidRequest.field("amount", reason)
 
 
-async def balance_of(pool: Database, tenant_id: UUID, user_id: UUID) -> int:
+async def balance_of(pool: Database, tenant_id: UUID, owner_id: UUID) -> int:
     async with pool.connection() as connection:
-        return int(await SQL["balance"].value(connection, tenant_id=tenant_id, user_id=user_id))
+        return int(await SQL["balance"].value(connection, tenant_id=tenant_id, owner_id=owner_id))
 
 
-async def holdings_of(pool: Database, tenant_id: UUID, user_id: UUID) -> Holdings:
+async def holdings_of(pool: Database, tenant_id: UUID, owner_id: UUID) -> Holdings:
+    """The wallet of a user, or of the tenant."""
     async with pool.ordinary() as connection:
-        row = await SQL["get_wallet"].row(connection, HoldingsRow, tenant_id=tenant_id, user_id=user_id)
-    return Holdings(row.balance, int(row.held)) if row else Holdings()
+        row = await SQL["get_wallet"].row(connection, HoldingsRow, tenant_id=tenant_id, owner_id=owner_id)
+    return _holdings(row)
+
+
+async def payer_of(pool: Database, tenant_id: UUID, user_id: UUID) -> Holdings:
+    """The wallet that pays for new jobs of a user. Held: what the active jobs of this user hold, from either
+    wallet.
+    """
+    async with pool.ordinary() as connection:
+        row = await SQL["get_payer"].row(connection, HoldingsRow, tenant_id=tenant_id, user_id=user_id)
+    return _holdings(row)
+
+
+async def pays_for_users(pool: Database, tenant_id: UUID) -> bool:
+    async with pool.connection() as connection:
+        return bool(await SQL["pays_for_users"].value(connection, tenant_id=tenant_id))
+
+
+async def set_payer(pool: Database, tenant_id: UUID, *, is_tenant: bool) -> bool:
+    """Sets whether the tenant pays for new jobs and retries of its users. Returns whether that is a change.
+
+    Jobs that are active keep the wallet that they were paid from: it gets their refunds.
+    """
+    async with pool.transaction() as connection:
+        changed = await SQL["set_pays_for_users"].value(connection, tenant_id=tenant_id, pays_for_users=is_tenant)
+    return changed is not None
 
 
 async def transactions_of(
     pool: Database, tenant_id: UUID, user_id: UUID, cursor: int | None, limit: int
 ) -> Page[Transaction]:
-    """The transactions of a wallet, newest first."""
+    """The payments and jobs of a user, newest first. If the id is that of the tenant, all lines of its wallet."""
+    names = {"tenant_id": tenant_id, "before": cursor, "limit": limit + 1}
     async with pool.ordinary() as connection:
-        rows = await SQL["list_transactions"].rows(
-            connection, TransactionRow, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
-        )
+        if user_id == tenant_id:
+            rows = await SQL["list_transactions_of_tenant"].rows(connection, TransactionRow, **names)
+        else:
+            rows = await SQL["list_transactions"].rows(connection, TransactionRow, user_id=user_id, **names)
     items = [_transaction(row) for row in rows[:limit]]
     return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 
@@ -170,9 +207,15 @@ async def holds_of(pool: Database, tenant_id: UUID, user_id: UUID, cursor: UUID 
     return Page(items=items, next_cursor=str(items[-1].job_id) if len(holds) > limit else None)
 
 
+def _holdings(row: HoldingsRow | None) -> Holdings:
+    return Holdings(row.balance, int(row.held), row.paid_by_tenant) if row else Holdings()
+
+
 def _transaction(row: TransactionRow) -> Transaction:
     return Transaction(
         id=row.id,
+        user_id=None if row.job_id is None and row.of_tenant else row.user_id,
+        paid_by=payer(is_tenant=row.of_tenant),
         type=row.type,
         amount=row.amount,
         kept=row.kept,

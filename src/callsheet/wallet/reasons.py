@@ -13,6 +13,9 @@ _ENDS = {"failed": "failed", "canceled": "was canceled", "expired": "expired"}
 
 class TransactionRow(NamedTuple):
     id: int
+    user_id: UUID
+    # Whether it is a line of the wallet of the tenant.
+    of_tenant: bool
     type: Literal["PAYMENT_CREDIT", "PAYMENT_DEBIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
     amount: int
     kept: int

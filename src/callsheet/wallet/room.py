@@ -11,15 +11,15 @@ from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.http.routing import Router
 from callsheet.plumbing.room import Room
 from callsheet.toolbox.loops import Loop
-from callsheet.wallet.requested_checks import LedgerAuditor, LedgerAudits
-from callsheet.wallet.routes import (
-    admin_credit_router,
-    admin_wallet_router,
+from callsheet.wallet.admin_routes import (
+    ReachedWallets,
     ledger_audit_router,
-    service_wallet_router,
-    wallet_router,
-    wallets_of_users,
+    tenant_wallet_router,
+    user_wallet_router,
 )
+from callsheet.wallet.credits import Payments
+from callsheet.wallet.requested_checks import LedgerAuditor, LedgerAudits
+from callsheet.wallet.routes import service_wallet_router, wallet_router
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,16 @@ def open_wallet(databases: Databases) -> WalletRoom:
 def wallet_routers(
     databases: Databases, wallet: WalletRoom, identity: IdentityRoom, changed: Callable[[UUID, UUID], None]
 ) -> list[Router]:
-    """All routes of the wallet room. `changed`: called with tenant and user after a commit, so that streams show the
+    """All routes of the wallet room. `changed`: called with tenant and owner after a commit, so that streams show the
     new balance.
     """
     authentication = identity.authentication
-    wallet_of = wallets_of_users(identity.routing, identity.accounts)
+    wallets = ReachedWallets(identity.routing, identity.accounts)
+    payments = Payments(identity.audit, changed)
     return [
         wallet_router(databases, authentication),
-        service_wallet_router(databases, identity.audit, authentication, changed),
-        admin_wallet_router(wallet_of, authentication),
-        admin_credit_router(wallet_of, identity.audit, authentication, changed),
+        service_wallet_router(databases, payments, authentication),
+        user_wallet_router(wallets, payments, authentication),
+        tenant_wallet_router(wallets, payments, authentication),
         ledger_audit_router(wallet.audits, authentication),
     ]

@@ -250,11 +250,13 @@ class InsufficientTokens(Refusal):
 
     code = "insufficient_tokens"
 
-    def __init__(self, required_tokens: int, balance: int, work: str = "job"):
+    def __init__(self, required_tokens: int, balance: int, work: str = "job", *, paid_by_tenant: bool = False):
+        owner = "tenant, from which all its users pay," if paid_by_tenant else "user"
         super().__init__(
-            f"The {work} costs {counted(required_tokens, 'token')}, and the wallet has {balance}.",
+            f"The {work} costs {counted(required_tokens, 'token')}, and the wallet of the {owner} has {balance}.",
             required_tokens=required_tokens,
             balance=balance,
+            paid_by="tenant" if paid_by_tenant else "user",
         )
 
 

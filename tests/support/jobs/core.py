@@ -51,6 +51,11 @@ class Member:
     user_id: UUID
     pool: Database
 
+    @property
+    def tenant(self) -> Member:
+        """The owner of the wallet of the tenant."""
+        return Member(self.tenant_id, self.tenant_id, self.pool)
+
 
 @dataclass(slots=True)
 class Core:
@@ -178,6 +183,7 @@ class Core:
         return str((await self.job(member, job_id))["status"])
 
     async def balance(self, member: Member) -> int:
+        """Tokens in the wallet of a member, or of a tenant (`member.tenant`)."""
         query = "SELECT balance FROM token_wallets WHERE tenant_id = $1 AND owner_id = $2"
         rows = await self.rows(member.pool, query, member.tenant_id, member.user_id)
         return int(rows[0]["balance"]) if rows else 0

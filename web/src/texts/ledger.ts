@@ -46,9 +46,10 @@ export const ledgerTexts = {
     `The first ${shown} of ${all}. The command callsheet wallet audit --all prints every finding.`,
   rules: {
     balances: "A balance is not the sum of its transactions, or is negative.",
-    settlements: "A charge cycle of a job does not have exactly one reserve and one settlement.",
+    settlements: "A charge cycle of a job does not have exactly one reserve and one settlement, both of one wallet.",
     strays: "A transaction belongs to a charge cycle that its job never had.",
     room: "The tokens in a wallet and those that its active jobs hold exceed the largest possible balance.",
+    budgets: "What was taken of a budget is not the sum of the tokens that jobs took, or exceeds its limit.",
   } satisfies Record<Rule, string>,
   history: "Audits",
   historyColumns: { at: "Started", state: "Result", by: "By", pools: "Pools", findings: "Findings" },

@@ -7,57 +7,58 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 import typer
 
-from callsheet.cli.accounts.accounts import known_user, no_such_user
+from callsheet.cli.accounts.accounts import AS_JSON, known_tenant, known_user
 from callsheet.cli.jobs.submit import URL
 from callsheet.cli.shared.console import checked, out, print_json, print_table
 from callsheet.cli.shared.rooms import with_rooms
-from callsheet.wire.money.wallet import Credit, CreditResponse, Transaction
+from callsheet.wire.money.wallet import ChangeTenantWallet, Credit, CreditResponse, Transaction, Wallet
 from callsheet.wire.plurals import counted
 
 if TYPE_CHECKING:
     from callsheet.app.rooms import Rooms
-    from callsheet.plumbing.database.database import Database
+    from callsheet.wallet.credits import OwnedWallet
     from callsheet.wallet.ledger import Holdings
     from callsheet.wallet.ledger_check import LedgerFinding
 
 # Findings that the audit prints. A damaged table can have as many as it has rows.
 FIRST: Final = 20
 
+OWNER = typer.Argument(help="E-mail address of the user, or with --tenant the short name of the tenant.")
+OF_TENANT = typer.Option(False, "--tenant", help="The wallet of a tenant.")
+
 app = typer.Typer(help="Wallets and the ledger.", no_args_is_help=True)
 
 
 @app.command("credit")
 def credit_user(
-    email: str = typer.Argument(help="E-mail address of the user."),
+    owner: str = OWNER,
     amount: int = typer.Argument(help="Number of tokens to add."),
     reference: str | None = typer.Option(
         None, help="Id of the payment. Two credits with the same id count once. Default: a random id."
     ),
+    of_tenant: bool = OF_TENANT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Add tokens to a user's wallet."""
+    """Add tokens to the wallet of a user or of a tenant."""
     payment = reference or f"operator-{uuid.uuid4()}"
     request = checked(Credit, amount=amount, provider_transaction_id=payment)
-    credited = with_rooms(lambda rooms: _credit(rooms, email.strip().lower(), request))
+    credited = with_rooms(lambda rooms: _credit(rooms, owner, request, of_tenant=of_tenant))
     if as_json:
         print_json(credited)
         return
     known = "This payment was already credited. " if credited.replayed else ""
-    out.print(f"{known}{email} has {counted(credited.balance, 'token')}.")
+    out.print(f"{known}{owner} has {counted(credited.balance, 'token')}.")
 
 
-async def _credit(rooms: Rooms, email: str, request: Credit) -> CreditResponse:
+async def _credit(rooms: Rooms, owner: str, request: Credit, *, of_tenant: bool) -> CreditResponse:
     from callsheet.identity.audit_log import OPERATOR
-    from callsheet.wallet.credits import give_credit
+    from callsheet.wallet.credits import Payments
 
-    payment = request.provider_transaction_id
-    assert payment is not None, "the command always names one"
-    pool, tenant_id, user_id = await _wallet_owner(rooms, email)
-    return await give_credit(pool, rooms.accounts.audit, OPERATOR, tenant_id, user_id, request.amount, payment)
+    wallet = await _wallet_of(rooms, owner, of_tenant=of_tenant)
+    return await Payments(rooms.accounts.audit).credit(OPERATOR, wallet, request)
 
 
 @app.command()
@@ -74,16 +75,23 @@ def balance(url: str | None = URL, as_json: bool = typer.Option(False, "--json",
 
 @app.command()
 def show(
-    email: str = typer.Argument(help="E-mail address of the user."),
+    owner: str = OWNER,
     limit: int = typer.Option(10, min=0, max=1000, help="Number of transactions to show, newest first."),
+    of_tenant: bool = OF_TENANT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show a user's wallet: the balance, the tokens that active jobs hold, and the last transactions."""
-    holdings, lines = with_rooms(lambda rooms: _shown(rooms, email.strip().lower(), limit))
+    """Show the wallet of a user or of a tenant: the balance, the tokens that active jobs hold, and the last
+    transactions.
+    """
+    holdings, lines = with_rooms(lambda rooms: _shown(rooms, owner, limit, of_tenant=of_tenant))
     if as_json:
-        print_json({"email": email.strip().lower(), **asdict(holdings), "transactions": lines})
+        name = {"tenant": owner} if of_tenant else {"email": owner.strip().lower()}
+        print_json({**name, **asdict(holdings), "transactions": lines})
         return
-    out.print(f"{email} has {counted(holdings.balance, 'token')}. Active jobs hold {holdings.held} more.")
+    out.print(f"{owner} has {counted(holdings.balance, 'token')}. Active jobs hold {holdings.held} more.")
+    if holdings.paid_by_tenant != of_tenant:
+        payer = "the wallet of the tenant" if holdings.paid_by_tenant else "wallets of the users"
+        out.print(f"New jobs are paid from {payer}.")
     if lines:
         rows = [
             (f"{line.created_at:%Y-%m-%d %H:%M}", f"{line.amount:+d}", _kind(line), line.reference) for line in lines
@@ -95,21 +103,59 @@ def _kind(line: Transaction) -> str:
     return f"{line.type}, {line.kept} kept" if line.kept else line.type
 
 
-async def _shown(rooms: Rooms, email: str, limit: int) -> tuple[Holdings, list[Transaction]]:
+async def _shown(rooms: Rooms, owner: str, limit: int, *, of_tenant: bool) -> tuple[Holdings, list[Transaction]]:
     from callsheet.wallet.ledger import holdings_of, transactions_of
 
-    pool, tenant_id, user_id = await _wallet_owner(rooms, email)
-    holdings = await holdings_of(pool, tenant_id, user_id)
-    page = await transactions_of(pool, tenant_id, user_id, None, limit) if limit else None
+    wallet = await _wallet_of(rooms, owner, of_tenant=of_tenant)
+    holdings = await holdings_of(wallet.pool, wallet.tenant_id, wallet.owner_id)
+    page = await transactions_of(wallet.pool, wallet.tenant_id, wallet.owner_id, None, limit) if limit else None
     return holdings, page.items if page else []
 
 
-async def _wallet_owner(rooms: Rooms, email: str) -> tuple[Database, UUID, UUID]:
-    user = await known_user(rooms, email)
-    owner = await rooms.accounts.accounts.owner_of(user.id)
-    if owner is None:
-        raise no_such_user(email)
-    return await rooms.accounts.routing.pool_of_tenant(owner.tenant_id), owner.tenant_id, user.id
+async def _wallet_of(rooms: Rooms, owner: str, *, of_tenant: bool) -> OwnedWallet:
+    from callsheet.wallet.credits import OwnedWallet
+
+    if of_tenant:
+        tenant_id = owner_id = (await known_tenant(rooms, owner)).id
+    else:
+        user = await known_user(rooms, owner.strip().lower())
+        tenant_id, owner_id = user.tenant_id, user.id
+    return OwnedWallet(await rooms.accounts.routing.pool_of_tenant(tenant_id), tenant_id, owner_id)
+
+
+def tenant_wallet(
+    slug: str = typer.Argument(help="Short name of the tenant."),
+    paid_by: str | None = typer.Option(
+        None,
+        help="Whose wallet new jobs and retries are paid from: `user`, or `tenant` for one wallet of all its users. No "
+        "tokens move.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show the wallet of a tenant, or set whether its users pay from it."""
+    request = None if paid_by is None else checked(ChangeTenantWallet, paid_by=paid_by)
+    wallet = with_rooms(lambda rooms: _changed_payer(rooms, slug, request))
+    if as_json:
+        print_json(wallet)
+        return
+    payer = "this wallet" if wallet.paid_by == "tenant" else "wallets of their own"
+    out.print(
+        f"The wallet of {slug} has {counted(wallet.balance, 'token')}. Active jobs hold {wallet.held} more. New jobs "
+        f"of its users are paid from {payer}."
+    )
+
+
+async def _changed_payer(rooms: Rooms, slug: str, request: ChangeTenantWallet | None) -> Wallet:
+    from callsheet.identity.audit_log import OPERATOR
+    from callsheet.wallet.credits import Payments
+    from callsheet.wallet.ledger import holdings_of
+    from callsheet.wallet.routes import wallet_view
+
+    wallet = await _wallet_of(rooms, slug, of_tenant=True)
+    if request is not None:
+        payments = Payments(rooms.accounts.audit)
+        await payments.change_payer(OPERATOR, wallet.pool, wallet.tenant_id, request.paid_by)
+    return wallet_view(await holdings_of(wallet.pool, wallet.tenant_id, wallet.owner_id))
 
 
 @app.command()
@@ -133,7 +179,7 @@ def audit(
 def audit_report(findings: Sequence[LedgerFinding], max_findings: int) -> Iterator[str]:
     """The number of findings and wallets for each rule, then the first findings."""
     rules = Counter(finding.rule for finding in findings)
-    wallets = {(finding.pool, finding.row["tenant_id"], finding.row["user_id"]) for finding in findings}
+    wallets = {(finding.pool, finding.row["tenant_id"], _owner(finding)) for finding in findings}
     of_rules = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
     yield f"{counted(len(findings), 'finding')} in {counted(len(wallets), 'wallet')}: {of_rules}."
     for finding in findings[:max_findings]:
@@ -142,6 +188,11 @@ def audit_report(findings: Sequence[LedgerFinding], max_findings: int) -> Iterat
     if len(findings) > max_findings:
         hidden = len(findings) - max_findings
         yield f"{hidden} more are not shown. To see every finding, run: callsheet wallet audit --all"
+
+
+def _owner(finding: LedgerFinding) -> object:
+    """The owner of the wallet, or the user whose job is wrong."""
+    return finding.row.get("owner_id", finding.row.get("user_id"))
 
 
 async def _audit(rooms: Rooms) -> tuple[list[str], list[LedgerFinding]]:

@@ -9,7 +9,7 @@ import asyncpg
 
 from callsheet.dispatch.facts import EndStatus, JobEnd
 from callsheet.identity.access.principal import Owner
-from callsheet.jobs.change.retry import SQL, LockedWallet, is_repeated, keep_key, refusal_of_budget
+from callsheet.jobs.change.retry import SQL, LockedPayer, is_repeated, keep_key, refusal_of_budget
 from callsheet.jobs.machine.journal import Journal
 from callsheet.jobs.machine.relay import Relay
 from callsheet.jobs.machine.rows import JobRow
@@ -72,21 +72,23 @@ class BatchChanges:
         """
         retried: list[tuple[TransitionRequest, TransitionResult]] = []
         rows: list[JobRow] = []
-        balance = 0
+        locked = LockedPayer(0, False, False)
         try:
             async with pool.transaction() as connection:
                 names = {"tenant_id": owner.tenant_id, "user_id": owner.user_id}
-                locked = await SQL["lock_wallet"].row(connection, LockedWallet, **names)
-                assert locked is not None, "it creates the wallet"
-                balance = locked.balance
+                found = await SQL["lock_payer"].row(connection, LockedPayer, **names)
+                assert found is not None, "it creates the wallet"
+                locked = found
                 if await is_repeated(connection, names, idempotency_key, batch_id):
                     return True
                 self._require_space()
                 rows = await self._jobs(connection, owner, batch_id, RETRIED)
-                await self._check(connection, owner, rows, balance)
+                await self._check(connection, owner, rows, locked)
                 for row in rows:
                     request = TransitionRequest(row.cycle, f"user:{owner.user_id}")
-                    result = await retry_job(connection, request, has_budgets=locked.has_budgets)
+                    result = await retry_job(
+                        connection, request, has_budgets=locked.has_budgets, paid_by_tenant=locked.paid_by_tenant
+                    )
                     if result is not None:
                         retried.append((request, result))
                 if retried:
@@ -96,7 +98,7 @@ class BatchChanges:
         except asyncpg.CheckViolationError as violation:
             cost = sum(row.cost for row in rows)
             if violation.constraint_name == "wallet_is_never_negative":
-                raise InsufficientTokens(cost, balance, "retry") from None
+                raise _too_few(cost, locked) from None
             if violation.constraint_name == "budget_is_never_exceeded":
                 raise await refusal_of_budget(pool, rows[0], cost, "retry") from None
             raise
@@ -107,13 +109,13 @@ class BatchChanges:
         await self._relay.dispatch_all([row.entry for row in waiting if row.id in wanted])
         return False
 
-    async def _check(self, connection: Connection, owner: Owner, rows: list[JobRow], balance: int) -> None:
+    async def _check(self, connection: Connection, owner: Owner, rows: list[JobRow], locked: LockedPayer) -> None:
         names = {"tenant_id": owner.tenant_id, "user_id": owner.user_id}
         active = await SQL["count_active"].value(connection, **names, counted_as=CountedAs.BATCHES.value)
         if active + len(rows) > self._limits.of(CountedAs.BATCHES):
             raise self._limits.refusal(CountedAs.BATCHES, active, new=len(rows))
-        if (cost := sum(row.cost for row in rows)) > balance:
-            raise InsufficientTokens(cost, balance, "retry")
+        if (cost := sum(row.cost for row in rows)) > locked.balance:
+            raise _too_few(cost, locked)
         missing = await SQL["items_without_files"].column(connection, **names, job_ids=[row.id for row in rows])
         if missing:
             raise InvalidRequest.field(
@@ -133,3 +135,7 @@ class BatchChanges:
             batch_id=batch_id,
             statuses=[status.value for status in statuses],
         )
+
+
+def _too_few(cost: int, locked: LockedPayer) -> InsufficientTokens:
+    return InsufficientTokens(cost, locked.balance, "retry", paid_by_tenant=locked.paid_by_tenant)

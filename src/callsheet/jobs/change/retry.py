@@ -39,8 +39,11 @@ SQL = statements("callsheet.jobs.change")
 Shown = TypeVar("Shown")
 
 
-class LockedWallet(NamedTuple):
+class LockedPayer(NamedTuple):
+    """The wallet that pays for a retry now. An earlier charge cycle may have been paid from another one."""
+
     balance: int
+    paid_by_tenant: bool
     has_budgets: bool
 
 
@@ -122,10 +125,10 @@ class Retries:
         counted = counted_as(row.run_id, row.batch_id, row.actor, row.kind)
         request = TransitionRequest(row.cycle, actor, reason=reason)
         user = {"tenant_id": tenant_id, "user_id": row.user_id}
-        locked = LockedWallet(0, False)
+        locked = LockedPayer(0, False, False)
         try:
             async with pool.transaction() as connection:
-                found = await SQL["lock_wallet"].row(connection, LockedWallet, **user)
+                found = await SQL["lock_payer"].row(connection, LockedPayer, **user)
                 assert found is not None, "it creates the wallet"
                 locked = found
                 replayed = await is_repeated(connection, user, idempotency_key, job_id)
@@ -141,7 +144,7 @@ class Retries:
         except asyncpg.CheckViolationError as violation:
             if violation.constraint_name == "budget_is_never_exceeded":
                 raise await refusal_of_budget(pool, row, row.cost) from None
-            raise _refusal_of(violation, row.cost, locked.balance) from None
+            raise _refusal_of(violation, row.cost, locked) from None
         if replayed:
             return Retried(job_view(await require_job(pool, tenant_id, job_id)), replayed)
         if retried is None:
@@ -157,7 +160,7 @@ class Retries:
         connection: Connection,
         job: WholeJob,
         request: TransitionRequest,
-        locked: LockedWallet,
+        locked: LockedPayer,
         counted: CountedAs,
         most: int | None,
     ) -> TransitionResult | None:
@@ -165,7 +168,9 @@ class Retries:
         self._require_space()
         user = {"tenant_id": job.row.tenant_id, "user_id": job.row.user_id}
         active = await SQL["count_active"].value(connection, **user, counted_as=counted.value)
-        retried = await retry_job(connection, request, has_budgets=locked.has_budgets)
+        retried = await retry_job(
+            connection, request, has_budgets=locked.has_budgets, paid_by_tenant=locked.paid_by_tenant
+        )
         if retried is None:
             return None
         if not await SQL["inputs_are_ready"].value(connection, **user, file_ids=job.input_file_ids):
@@ -201,14 +206,14 @@ async def refusal_of_budget(pool: Database, row: JobRow, cost: int, noun: str = 
     return BudgetReached.of(cost, found or {}, noun)
 
 
-def _refusal_of(violation: asyncpg.CheckViolationError, cost: int, balance: int) -> Exception:
+def _refusal_of(violation: asyncpg.CheckViolationError, cost: int, locked: LockedPayer) -> Exception:
     match violation.constraint_name:
         case "only_ended_jobs_are_deleted":
             return NotFound("There is no such job.")
         case "run_stays_in_its_budget":
             return _budget_spent(cost)
         case "wallet_is_never_negative":
-            return InsufficientTokens(cost, balance)
+            return InsufficientTokens(cost, locked.balance, paid_by_tenant=locked.paid_by_tenant)
     return violation
 
 

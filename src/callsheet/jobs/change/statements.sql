@@ -24,14 +24,13 @@ SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 
 FROM job
 RETURNING job_id
 
--- name: lock_wallet
+-- name: lock_payer
 -- The locks that tokens are taken under: see 0012_budgets.sql.
-WITH locked_wallet AS MATERIALIZED (
-    SELECT wallet_lock(:tenant_id, :user_id) AS balance
-)
-SELECT balance, CASE WHEN (SELECT true FROM budgets WHERE tenant_id = :tenant_id LIMIT 1)
-    THEN budgets_lock(:tenant_id) ELSE false END AS has_budgets
-FROM locked_wallet
+SELECT balance, paid_by_tenant, has_budgets FROM payer_lock(:tenant_id, :user_id)
+
+-- name: lock_wallet
+-- The lock of the user.
+SELECT wallet_lock(:tenant_id, :user_id)
 
 -- name: retried_by_key
 -- The caller holds the lock of the wallet, so an earlier request with this key has committed. That lock is a write,

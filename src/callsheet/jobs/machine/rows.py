@@ -194,6 +194,7 @@ class EventOfUser(NamedTuple):
     """
 
     balance: int
+    paid_by_tenant: bool
     held: int | None
     is_known: bool
     job_id: UUID | None

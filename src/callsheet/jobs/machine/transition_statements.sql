@@ -4,10 +4,10 @@
 -- the state machine (jobs/machine/states.py). A job changes only in the charge cycle that the caller names, and only if
 -- its lease_seq is in the range that the caller names.
 --
--- Every statement takes its locks in the same order: wallets, then budgets, then jobs, then stream counters,
--- each in key order. Therefore a LATERAL sub-select locks the jobs one after the other, in the order of
--- `wanted_transition`, before they are updated. `numbered_job` calls next_user_seq, which locks a stream counter, in
--- the order of its ORDER BY: PostgreSQL calls a volatile function after the sort.
+-- Every statement takes its locks in the same order: users, then wallets of tenants and budgets, then jobs, then stream
+-- counters, each in key order (0012_budgets.sql). Therefore a LATERAL sub-select locks the jobs one after the other, in
+-- the order of `wanted_transition`, before they are updated. `numbered_job` calls next_user_seq, which locks a stream
+-- counter, in the order of its ORDER BY: PostgreSQL calls a volatile function after the sort.
 --
 -- PostgreSQL runs a CTE that only calls functions when the statement reads it for the first time, and never if the
 -- statement does not read it. `{runs_media}` is always true and reads `media` to its end.
@@ -36,8 +36,8 @@
 -- part: after_locked_wallet
 (SELECT count(*) FROM locked_wallet) >= 0
 
--- part: after_locked_budget
-(SELECT count(*) FROM locked_budget) >= 0
+-- part: after_locked_tenant
+(SELECT count(*) FROM locked_tenant) >= 0
 
 -- part: with_locked_job
 CROSS JOIN LATERAL (
@@ -184,11 +184,11 @@ WITH wanted_transition AS MATERIALIZED (
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
-        j.video_id, j.batch_id, j.output_file_id, j.lease_seq, j.event_seq, l.actor, l.reason, l.reported, l.outputs,
-        l.product, l.trace, l.request_id
+        j.video_id, j.batch_id, j.output_file_id, j.lease_seq, j.event_seq, j.paid_by_tenant, l.actor, l.reason,
+        l.reported, l.outputs, l.product, l.trace, l.request_id
 ), numbered_job AS MATERIALIZED (
     SELECT tenant_id, job_id, charge_cycle, user_id, from_status, status, cost, effect_id, video_id, batch_id,
-        output_file_id, event_seq, actor, reason, reported, outputs, product, trace, request_id,
+        output_file_id, event_seq, paid_by_tenant, actor, reason, reported, outputs, product, trace, request_id,
         next_user_seq(tenant_id, user_id, 1) AS user_seq,
         -- Objects may be left in storage: uploads of earlier leases, uploads that the worker did not report or made
         -- after its outputs were accepted, and outputs that the control plane fetched from a provider more than once.
@@ -205,7 +205,8 @@ WITH wanted_transition AS MATERIALIZED (
 ), product AS MATERIALIZED (
     SELECT product_keep(tenant_id, user_id, job_id, product) FROM numbered_job WHERE product IS NOT NULL
 ), charge AS MATERIALIZED (
-    SELECT wallet_consume(array_agg(tenant_id), array_agg(user_id), array_agg(job_id), array_agg(charge_cycle))
+    SELECT wallet_consume(array_agg(tenant_id), array_agg(user_id), array_agg(paid_by_tenant), array_agg(job_id),
+        array_agg(charge_cycle))
     FROM numbered_job
     HAVING count(*) > 0
 ), {batch}, {delivery}
@@ -222,22 +223,32 @@ WITH wanted_transition AS MATERIALIZED (
         request_id text)
     ORDER BY tenant_id, job_id
 ), locked_wallet AS MATERIALIZED (
-    SELECT wallet_lock(tenant_id, user_id) FROM (
-        SELECT DISTINCT r.tenant_id, job.user_id FROM wanted_transition r CROSS JOIN LATERAL (
-            SELECT user_id FROM ai_jobs WHERE tenant_id = r.tenant_id AND id = r.job_id LIMIT 1
+    SELECT tenant_id, paid_by_tenant, wallet_lock(tenant_id, user_id) FROM (
+        SELECT r.tenant_id, job.user_id, bool_or(job.paid_by_tenant) AS paid_by_tenant
+        FROM wanted_transition r CROSS JOIN LATERAL (
+            SELECT user_id, paid_by_tenant FROM ai_jobs WHERE tenant_id = r.tenant_id AND id = r.job_id LIMIT 1
         ) job
+        GROUP BY r.tenant_id, job.user_id
         ORDER BY tenant_id, user_id
     ) owner
-), locked_budget AS MATERIALIZED (
-    -- A tenant without budgets costs one look at an index.
-    SELECT CASE WHEN (SELECT true FROM budgets WHERE tenant_id = tenant.tenant_id LIMIT 1)
-        THEN budgets_lock(tenant_id) END
-    FROM (SELECT DISTINCT tenant_id FROM wanted_transition WHERE {after_locked_wallet} ORDER BY tenant_id) tenant
+), locked_tenant AS MATERIALIZED (
+    -- A tenant without budgets costs one look at its row. The wallet that a job took from is that of its charge cycle,
+    -- whatever the setting of the tenant is now.
+    SELECT CASE WHEN paid_by_tenant THEN wallet_lock(tenant_id, tenant_id) END,
+        CASE WHEN (SELECT has_budgets FROM pool_tenants WHERE tenant_id = tenant.tenant_id) THEN budgets_lock(tenant_id)
+        END
+    FROM (
+        SELECT tenant_id, bool_or(paid_by_tenant) AS paid_by_tenant
+        FROM locked_wallet
+        WHERE {after_locked_wallet}
+        GROUP BY tenant_id
+        ORDER BY tenant_id
+    ) tenant
 ), locked_job AS MATERIALIZED (
     SELECT r.tenant_id, r.job_id, r.actor, r.reason, r.reported, r.provider_job_id, r.error, r.error_fingerprint,
         r.trace, r.request_id, job.status AS from_status
     FROM wanted_transition r {with_locked_job}
-    WHERE {after_locked_budget}
+    WHERE {after_locked_tenant}
 ), ended_job AS (
     UPDATE ai_jobs j SET status = :to_status, event_seq = j.event_seq + 1, completed_at = clock_timestamp(),
         error = coalesce(l.error, j.error), error_fingerprint = coalesce(l.error_fingerprint, j.error_fingerprint),
@@ -280,7 +291,7 @@ WHERE {runs_media} AND {runs_refund} AND {runs_batch} AND {runs_delivery}
 
 -- name: retry_job
 -- The next charge cycle of one job that failed or expired: everything that its last cycle left is reset, and its tokens
--- are reserved again. The caller holds the locks of the wallet and of the budgets.
+-- are reserved again, from the wallet that pays now. The caller holds the locks of the wallet and of the budgets.
 WITH locked_job AS MATERIALIZED (
     SELECT tenant_id, id AS job_id, status AS from_status FROM ai_jobs
     WHERE tenant_id = :tenant_id AND id = :job_id AND charge_cycle = :charge_cycle
@@ -291,7 +302,7 @@ WITH locked_job AS MATERIALIZED (
         lease_seq = 0, submitted_at = clock_timestamp(),
         deadline_at = clock_timestamp() + make_interval(secs => j.lifetime_seconds), started_at = NULL,
         completed_at = NULL, error = NULL, error_fingerprint = NULL, result = NULL, provider_job_id = NULL,
-        output_file_id = NULL, outcome = NULL, outcome_cycle = NULL
+        output_file_id = NULL, outcome = NULL, outcome_cycle = NULL, paid_by_tenant = :paid_by_tenant
     FROM locked_job l
     WHERE j.tenant_id = l.tenant_id AND j.id = l.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.charge_cycle, j.user_id, l.from_status, j.status, j.cost, j.effect_id,
@@ -314,7 +325,8 @@ WITH locked_job AS MATERIALIZED (
 ), charge AS MATERIALIZED (
     -- A replay of a candidate also counts in the budget of its run, again.
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, job_id, charge_cycle, NULL,
-            NULL, CASE WHEN :has_budgets THEN budgets_take(tenant_id, user_id, key_id, provider, cost) END),
+            NULL, CASE WHEN :has_budgets THEN budgets_take(tenant_id, user_id, key_id, provider, cost) END,
+            :paid_by_tenant),
         CASE WHEN kind = 'replay' THEN replay_retry(tenant_id, job_id, charge_cycle, cost) END
     FROM retried_job
 ), batch AS MATERIALIZED (

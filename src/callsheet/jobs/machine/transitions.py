@@ -88,7 +88,7 @@ async def start_jobs(connection: Connection, transition: Transition, requests: R
 
 
 async def retry_job(
-    connection: Connection, request: TransitionRequest, *, has_budgets: bool
+    connection: Connection, request: TransitionRequest, *, has_budgets: bool, paid_by_tenant: bool
 ) -> TransitionResult | None:
     """Starts the next charge cycle of an ended job. The caller holds the locks of the wallet and of the budgets."""
     return await TRANSITION_SQL["retry_job"].row(
@@ -100,6 +100,7 @@ async def retry_job(
         reason=request.reason,
         request_id=request.request_id,
         has_budgets=has_budgets,
+        paid_by_tenant=paid_by_tenant,
     )
 
 

@@ -22,7 +22,7 @@ from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
-from callsheet.wire.money.wallet import Wallet
+from callsheet.wire.money.wallet import Wallet, payer
 
 SQL = statements("callsheet.jobs.stream")
 
@@ -99,7 +99,9 @@ class Feeds:
         self.closed = False
 
     def received(self, payload: str | None) -> None:
-        """Handles a notification `tenant/user/job`, or None if notifications may have been missed."""
+        """Handles a notification `tenant/user/job`, or None if notifications may have been missed. The id of the tenant
+        in the place of the user: the wallet of the tenant has changed, which all its users may see.
+        """
         if payload is None:
             for events in self._waiting.values():
                 _set_all(events)
@@ -108,6 +110,8 @@ class Feeds:
         _set_all(self._waiting.get((tenant, user), ()))
         _set_all(self._waiting.get((tenant, job), ()))
         _set_all(self._waiting.get((tenant, tenant), ()))
+        if user == tenant:
+            _set_all(self._watched.get(tenant, ()))
 
     def credentials_changed(self, user_or_tenant: str | None) -> None:
         """Credentials of this user or tenant ended. Their streams check whether they may continue. `user_or_tenant`
@@ -246,7 +250,7 @@ async def end_of_stream(connection: Connection, tenant_id: UUID, user_id: UUID) 
 
 def wallet_after(before: Wallet | None, row: EventOfUser) -> Wallet:
     held = before.held if before is not None and row.held is None else row.held or 0
-    return Wallet(balance=row.balance, held=held)
+    return Wallet(balance=row.balance, held=held, paid_by=payer(is_tenant=row.paid_by_tenant))
 
 
 def _progress_of(job_id: UUID, row: EventOfJob) -> ProgressRow | None:

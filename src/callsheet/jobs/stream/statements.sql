@@ -42,19 +42,20 @@ WITH event AS MATERIALIZED (
     WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq > :after
     ORDER BY user_seq LIMIT :limit
 )
-SELECT wallet.balance, wallet.held, wallet.is_known, event.job_id, event.seq, event.user_seq, event.event,
-    event.from_status, event.to_status, event.actor, event.reason, event.data, event.at, job.client_reference,
-    job.metadata
+SELECT wallet.balance, wallet.paid_by_tenant, wallet.held, wallet.is_known, event.job_id, event.seq, event.user_seq,
+    event.event, event.from_status, event.to_status, event.actor, event.reason, event.data, event.at,
+    job.client_reference, job.metadata
 FROM (
     SELECT
-        coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND owner_id = :user_id), 0) AS balance,
-        CASE WHEN :is_first OR EXISTS (SELECT FROM event) THEN wallet_held(:tenant_id, :user_id)::bigint END AS held,
+        payer.balance, payer.paid_by_tenant,
+        CASE WHEN :is_first OR EXISTS (SELECT FROM event) THEN user_held(:tenant_id, :user_id)::bigint END AS held,
         CASE WHEN :at::timestamptz IS NULL THEN :after <= coalesce((
                 SELECT last_seq FROM user_streams WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
             ELSE EXISTS (
                 SELECT FROM job_events
                 WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq = :after AND at = :at)
         END AS is_known
+    FROM payer_balance(:tenant_id, :user_id) payer
 ) wallet LEFT JOIN event ON true
 LEFT JOIN LATERAL (
     SELECT client_reference, metadata FROM ai_jobs

@@ -37,6 +37,7 @@ Begin = Callable[[Connection], Awaitable[bool]]
 
 class BatchCheck(NamedTuple):
     balance: int
+    paid_by_tenant: bool
     has_budgets: bool
     active: int
     has_files: bool
@@ -91,7 +92,7 @@ class BatchSubmission:
                 if not found.has_room or any(self._reasons(found, jobs)):
                     raise _Refused(found)
                 numbered = [(new, uuid7()) for new in jobs]
-                written = await self._write(connection, owner, numbered, found.has_budgets)
+                written = await self._write(connection, owner, numbered, found)
         except _Refused as refused:
             reason, *_ = await self.refusals(pool, owner, refused.found, jobs)
             if isinstance(reason, BudgetReached) and refused.found.budget_refusal is not None:
@@ -135,14 +136,14 @@ class BatchSubmission:
         if not found.has_webhook:
             yield InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
         if found.balance < _cost(jobs):
-            yield InsufficientTokens(_cost(jobs), found.balance, "batch")
+            yield InsufficientTokens(_cost(jobs), found.balance, "batch", paid_by_tenant=found.paid_by_tenant)
         elif found.budget_refusal is not None:
             yield BudgetReached.of(_cost(jobs), found.budget_refusal, "batch")
         if found.active + len(jobs) > self.limit():
             yield self._limits.refusal(CountedAs.BATCHES, found.active, new=len(jobs))
 
     async def _write(
-        self, connection: Connection, owner: Owner, jobs: Sequence[NumberedJob], has_budgets: bool
+        self, connection: Connection, owner: Owner, jobs: Sequence[NumberedJob], found: BatchCheck
     ) -> list[AcceptedJob]:
         written = []
         for start in range(0, len(jobs), AT_ONCE):
@@ -157,7 +158,8 @@ class BatchSubmission:
                 lifetime_seconds=self._settings.lifetime_seconds,
                 actor=f"user:{owner.user_id}",
                 request_id=current_request_id(),
-                has_budgets=has_budgets,
+                has_budgets=found.has_budgets,
+                paid_by_tenant=found.paid_by_tenant,
             )
             times = {row.job_id: (row.accepted_at, row.deadline_at) for row in rows}
             written += [

@@ -8,12 +8,17 @@ refund_on_cancel, medium, client_reference, metadata, webhook_url,
 key_id
 
 -- part: after_new_job
--- All wallets are locked before the first budget. Otherwise, PostgreSQL 17 reads the next row of `new_job` after it:
+-- All users are locked before the first tenant. Otherwise, PostgreSQL 17 reads the next row of `new_job` after it:
 -- the rows are in the order of tenants already.
 (SELECT count(*) FROM new_job) >= 0
 
 -- part: after_locked_wallet
 (SELECT count(*) FROM locked_wallet) >= 0
+
+-- part: with_settings
+CROSS JOIN LATERAL (
+    SELECT pays_for_users, has_budgets FROM pool_tenants WHERE tenant_id = tenant.tenant_id LIMIT 1
+) settings
 
 -- part: runs_reservation
 -- PostgreSQL runs a CTE that only calls functions if the statement reads it.
@@ -51,49 +56,53 @@ CASE WHEN (job).run_id IS NULL AND submits_per_minute IS NOT NULL
 
 -- name: quote
 -- Locks and writes nothing, so a submit a moment later may find something else.
-SELECT coalesce((SELECT w.balance FROM token_wallets w WHERE w.tenant_id = j.tenant_id AND w.owner_id = j.user_id), 0)
-    AS balance, {checks},
-    CASE WHEN EXISTS (SELECT FROM budgets WHERE tenant_id = j.tenant_id)
+SELECT payer.balance, payer.paid_by_tenant, {checks},
+    CASE WHEN payer.has_budgets
         THEN budget_refusal(tenant_id, user_id, (job).key_id, (job).provider, (job).cost) END AS budget_refusal
 FROM (SELECT {job_and_limits} FROM {new_entries}) j
+CROSS JOIN LATERAL payer_balance(tenant_id, user_id) payer
 
 -- name: submit
 -- Writes jobs, tokens, events and outbox in one commit. It locks the wallet of each user first. What it counts
 -- afterwards (active_jobs_as is volatile) includes everything that was committed while it waited for the lock. A
 -- statement has at most one job per user, because two of them would not count each other. Two jobs of a tenant may find
--- room in the same budget; `budgets_take` then refuses the whole statement, and the jobs are submitted one by one.
+-- room in the same budget, or in the wallet of the tenant; `budgets_take` or `wallet_is_never_negative` then refuses
+-- the whole statement, and the jobs are submitted one by one.
 -- `job` and `description` are rows of their tables, so that the columns of a job are named in one place.
 -- one statement because: several statements would hold the lock of the wallet for several round trips.
 WITH new_job AS MATERIALIZED (
-    SELECT {job_and_limits}, wallet_lock((job).tenant_id, (job).user_id) AS balance FROM {new_entries}
+    SELECT {job_and_limits}, wallet_lock((job).tenant_id, (job).user_id) AS balance_of_user FROM {new_entries}
     ORDER BY tenant_id, user_id
-), locked_budget AS MATERIALIZED (
-    -- A tenant without budgets costs one look at an index.
-    SELECT tenant_id, CASE WHEN (SELECT true FROM budgets WHERE tenant_id = tenant.tenant_id LIMIT 1)
-        THEN budgets_lock(tenant_id) END AS has_budgets
+), locked_tenant AS MATERIALIZED (
+    -- A tenant without budgets whose users have wallets of their own costs one look at its row.
+    SELECT tenant_id, pays_for_users AS paid_by_tenant,
+        CASE WHEN pays_for_users THEN wallet_lock(tenant_id, tenant_id) END AS balance_of_tenant,
+        CASE WHEN has_budgets THEN budgets_lock(tenant_id) END AS has_budgets
     FROM (SELECT DISTINCT tenant_id FROM new_job WHERE {after_new_job} ORDER BY tenant_id) tenant
+    {with_settings}
 ), checked_job AS MATERIALIZED (
-    SELECT job, tenant_id, job_id, has_budgets, description, event_actor, request_id, slot, active_limit, balance,
+    SELECT job, tenant_id, job_id, has_budgets, paid_by_tenant, description, event_actor, request_id, slot,
+        active_limit, CASE WHEN paid_by_tenant THEN balance_of_tenant ELSE balance_of_user END AS balance,
         clock_timestamp() AS now, {checks},
         -- A place in the tree of a run, which belongs to a higher room in the same database.
         CASE WHEN slot IS NOT NULL THEN slot_refusal(tenant_id, user_id, (job).cost, slot) END AS slot_refusal,
         CASE WHEN has_budgets
             THEN budget_refusal(tenant_id, user_id, (job).key_id, (job).provider, (job).cost) END AS budget_refusal
-    FROM new_job LEFT JOIN locked_budget USING (tenant_id)
+    FROM new_job LEFT JOIN locked_tenant USING (tenant_id)
 ), accepted_job AS (
-    INSERT INTO ai_jobs ({new_job_columns}, status, event_seq, lifetime_seconds, created_at, submitted_at, deadline_at,
-        counted_bytes)
-    SELECT {new_job_columns}, :to_status, 1, :lifetime_seconds, now, now,
+    INSERT INTO ai_jobs ({new_job_columns}, paid_by_tenant, status, event_seq, lifetime_seconds, created_at,
+        submitted_at, deadline_at, counted_bytes)
+    SELECT {new_job_columns}, is_paid_by_tenant, :to_status, 1, :lifetime_seconds, now, now,
         now + make_interval(secs => :lifetime_seconds::integer),
         pg_column_size(payload) + coalesce(pg_column_size(sent), 0) + coalesce(pg_column_size(slot), 0)
     FROM (
-        SELECT (job).*, (description).sent, slot, now FROM checked_job
+        SELECT (job).*, paid_by_tenant AS is_paid_by_tenant, (description).sent, slot, now FROM checked_job
         WHERE balance >= (job).cost AND active < active_limit AND has_files AND has_video AND has_room
           AND has_webhook AND wait_seconds IS NULL AND slot_refusal IS NULL AND budget_refusal IS NULL
     ) accepted
     ON CONFLICT (tenant_id, user_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING tenant_id, user_id, id AS job_id, kind, status, charge_cycle, cost, effect_id, video_id, created_at,
-        deadline_at
+        deadline_at, paid_by_tenant
 ), event AS (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data, request_id)
     SELECT tenant_id, job_id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, event_actor,
@@ -112,7 +121,7 @@ WITH new_job AS MATERIALIZED (
 ), reservation AS MATERIALIZED (
     SELECT wallet_move(a.tenant_id, a.user_id, 'JOB_RESERVE', -a.cost, job_id, charge_cycle, NULL,
             NULL, CASE WHEN has_budgets
-                THEN budgets_take(a.tenant_id, a.user_id, (job).key_id, (job).provider, a.cost) END),
+                THEN budgets_take(a.tenant_id, a.user_id, (job).key_id, (job).provider, a.cost) END, a.paid_by_tenant),
         CASE WHEN video_id IS NOT NULL THEN video_take(a.tenant_id, video_id, job_id, effect_id, status) END
     FROM accepted_job a JOIN checked_job c USING (job_id)
     WHERE a.tenant_id = c.tenant_id
@@ -124,9 +133,9 @@ WITH new_job AS MATERIALIZED (
     SELECT deliveries_write(tenant_id, job_id) FROM accepted_job a
     WHERE EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = a.tenant_id)
 )
-SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, active, has_files, has_video, has_room,
-    has_webhook, wait_seconds, slot_refusal, budget_refusal
-FROM checked_job LEFT JOIN accepted_job USING (tenant_id, job_id)
+SELECT tenant_id, job_id, created_at AS accepted_at, deadline_at, balance, c.paid_by_tenant, active, has_files,
+    has_video, has_room, has_webhook, wait_seconds, slot_refusal, budget_refusal
+FROM checked_job c LEFT JOIN accepted_job USING (tenant_id, job_id)
 WHERE {runs_reservation} AND {runs_filled_slot} AND {runs_delivery}
 
 -- name: lock_owners
@@ -137,9 +146,10 @@ WITH locked_wallet AS MATERIALIZED (
         ORDER BY tenant_id, user_id
     ) owner
 )
-SELECT CASE WHEN (SELECT true FROM budgets WHERE tenant_id = tenant.tenant_id LIMIT 1)
-    THEN budgets_lock(tenant_id) END
+SELECT CASE WHEN pays_for_users THEN wallet_lock(tenant_id, tenant_id) END,
+    CASE WHEN has_budgets THEN budgets_lock(tenant_id) END
 FROM (SELECT DISTINCT tenant_id FROM locked_wallet WHERE {after_locked_wallet} ORDER BY tenant_id) tenant
+{with_settings}
 
 -- name: budget_refused
 SELECT budget_refused(:tenant_id, :budget_id)
@@ -154,24 +164,16 @@ storage_has_room(:tenant_id, :user_id, :user_storage_bytes::bigint, :user_storag
 CASE WHEN has_budgets THEN budget_refusal(:tenant_id, :user_id, :key_id, :provider, :cost::bigint) END AS budget_refusal
 
 -- name: check_batch
--- Locks the wallet of the user and the budgets, and reads what decides whether the jobs of a batch are accepted. The
--- caller writes them in the same transaction.
-WITH locked_wallet AS MATERIALIZED (
-    SELECT wallet_lock(:tenant_id, :user_id) AS balance
-), locked_budget AS MATERIALIZED (
-    SELECT balance, CASE WHEN (SELECT true FROM budgets WHERE tenant_id = :tenant_id LIMIT 1)
-        THEN budgets_lock(:tenant_id) ELSE false END AS has_budgets
-    FROM locked_wallet
+-- Locks the user, the wallet that pays and the budgets, and reads what decides whether the jobs of a batch are
+-- accepted. The caller writes them in the same transaction.
+WITH payer AS MATERIALIZED (
+    SELECT balance, paid_by_tenant, has_budgets FROM payer_lock(:tenant_id, :user_id)
 )
-SELECT balance, has_budgets, {batch_checks} FROM locked_budget
+SELECT balance, paid_by_tenant, has_budgets, {batch_checks} FROM payer
 
 -- name: quote_batch
 -- Locks and writes nothing, so a submit a moment later may find something else.
-SELECT balance, has_budgets, {batch_checks}
-FROM (
-    SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
-        AS balance, EXISTS (SELECT FROM budgets WHERE tenant_id = :tenant_id) AS has_budgets
-) now
+SELECT balance, paid_by_tenant, has_budgets, {batch_checks} FROM payer_balance(:tenant_id, :user_id)
 
 -- name: submit_batch
 -- Writes jobs of one batch that the caller has checked, in the order of their items, with tokens, events and outbox.
@@ -179,9 +181,9 @@ WITH new_job AS MATERIALIZED (
     SELECT job, (job).id AS job_id, description, clock_timestamp() AS now
     FROM jsonb_to_recordset(:entries::jsonb) AS e (job ai_jobs, description job_descriptions)
 ), accepted_job AS (
-    INSERT INTO ai_jobs ({new_job_columns}, status, event_seq, lifetime_seconds, created_at, submitted_at, deadline_at,
-        counted_bytes)
-    SELECT {new_job_columns}, :to_status, 1, :lifetime_seconds, now, now,
+    INSERT INTO ai_jobs ({new_job_columns}, paid_by_tenant, status, event_seq, lifetime_seconds, created_at,
+        submitted_at, deadline_at, counted_bytes)
+    SELECT {new_job_columns}, :paid_by_tenant, :to_status, 1, :lifetime_seconds, now, now,
         now + make_interval(secs => :lifetime_seconds::integer),
         pg_column_size(payload) + coalesce(pg_column_size(sent), 0)
     FROM (SELECT (job).*, (description).sent, now FROM new_job) accepted
@@ -204,8 +206,8 @@ WITH new_job AS MATERIALIZED (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, job_id, charge_cycle, 'dispatch' FROM accepted_job
 ), reservation AS MATERIALIZED (
-    SELECT wallet_reserve(:tenant_id, :user_id, array_agg(job_id), array_agg(cost), CASE WHEN :has_budgets
-        THEN budgets_take(:tenant_id, :user_id, key_id, provider, sum(cost)::bigint) END)
+    SELECT wallet_reserve(:tenant_id, :user_id, :paid_by_tenant, array_agg(job_id), array_agg(cost),
+        CASE WHEN :has_budgets THEN budgets_take(:tenant_id, :user_id, key_id, provider, sum(cost)::bigint) END)
     FROM accepted_job
     GROUP BY key_id, provider
 ), delivery AS MATERIALIZED (

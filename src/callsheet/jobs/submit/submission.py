@@ -77,6 +77,7 @@ class SubmitRow(NamedTuple):
     accepted_at: datetime | None
     deadline_at: datetime | None
     balance: int
+    paid_by_tenant: bool
     active: int
     has_files: bool
     has_video: bool
@@ -93,6 +94,7 @@ class Standing(NamedTuple):
     """What `submit` would find for a job now."""
 
     balance: int
+    paid_by_tenant: bool
     active: int
     has_files: bool
     has_video: bool
@@ -220,7 +222,7 @@ class Submission:
         if not found.has_webhook:
             yield InvalidRequest.field("webhook_url", UNKNOWN_WEBHOOK)
         if found.balance < new.cost:
-            yield InsufficientTokens(new.cost, found.balance)
+            yield InsufficientTokens(new.cost, found.balance, paid_by_tenant=found.paid_by_tenant)
         elif found.budget_refusal is not None:
             yield await self._of_budget(pool, new, found, found.budget_refusal)
         if not found.has_room:

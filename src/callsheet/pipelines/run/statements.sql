@@ -118,12 +118,13 @@ SELECT count(*) FROM (
 
 -- name: quote_run
 -- Locks and writes nothing, so a run that is started a moment later may find something else.
-SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
+SELECT balance, paid_by_tenant,
     ({active_runs}) AS active,
     EXISTS (SELECT FROM pipeline_runs WHERE target_folder = :target_folder AND tenant_id = :tenant_id)
         AS folder_is_taken,
     coalesce((SELECT bytes FROM database_usage WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
         + {run_bytes} AS database_bytes
+FROM payer_balance(:tenant_id, :user_id)
 
 -- name: get_run
 SELECT {run_columns} FROM pipeline_runs

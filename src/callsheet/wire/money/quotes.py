@@ -9,6 +9,7 @@ from pydantic import Field
 from callsheet.wire.base import ResponseModel, UserRequest
 from callsheet.wire.effects import EffectWait, SubmitBatch, SubmitEffectJob
 from callsheet.wire.generation import GenerateCopy, GenerateScrape, GenerateSpeech, GenerateStaticAd, GenerateVideo
+from callsheet.wire.money.wallet import Payer
 from callsheet.wire.pipelines.design import StepPreview
 from callsheet.wire.pipelines.pipelines import CreateRun
 from callsheet.wire.tasks import SubmitTask
@@ -95,6 +96,7 @@ class Quote(ResponseModel):
         "open: `missing` says why."
     )
     balance: int = Field(description="Tokens that you can spend now.")
+    paid_by: Payer = Field(description="Whose wallet the submit would be paid from.")
     can_submit: bool = Field(description="Whether a submit would be accepted now.")
     missing: list[QuoteProblem] = Field(
         description="Why a submit would be refused now: every reason, or the first 100 of a batch."

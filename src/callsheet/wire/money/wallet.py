@@ -16,10 +16,31 @@ from callsheet.wire.jobs import JobStatus
 MAX_TOKENS: Final = 2**53
 
 
+# Whose wallet new jobs are paid from: each user's own, or one wallet of the tenant for all its users.
+Payer = Literal["user", "tenant"]
+
+
+def payer(*, is_tenant: bool) -> Payer:
+    return "tenant" if is_tenant else "user"
+
+
 class Wallet(ResponseModel):
     balance: int = Field(description="Tokens that can be spent, without the tokens that active jobs hold.")
     held: int = Field(
-        description="Tokens that active jobs hold: spent when the job completes, given back when it ends otherwise."
+        description="Tokens that active jobs hold: spent when the job completes, given back when it ends otherwise. "
+        "In your own wallet, those of your jobs, also if the tenant pays for them."
+    )
+    paid_by: Payer = Field(
+        "user",
+        description="Whose wallet new jobs are paid from. `tenant`: all users of the tenant pay from its wallet, and "
+        "`balance` of your own wallet is the balance of that one.",
+    )
+
+
+class ChangeTenantWallet(UserRequest):
+    paid_by: Payer = Field(
+        description="Whose wallet new jobs and retries are paid from. Jobs that are active keep the wallet that they "
+        "were paid from."
     )
 
 
@@ -36,6 +57,10 @@ class Hold(ResponseModel):
 
 class Transaction(ResponseModel):
     id: int
+    user_id: UUID | None = Field(
+        None, description="The user of the job or of the payment. Null: a payment of the tenant."
+    )
+    paid_by: Payer = Field("user", description="The wallet whose balance changed: of the user, or of the tenant.")
     type: Literal["PAYMENT_CREDIT", "PAYMENT_DEBIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
     amount: int
     kept: int = Field(
@@ -91,10 +116,11 @@ class DebitResponse(ResponseModel):
 
 
 class LedgerFinding(ResponseModel):
-    rule: Literal["balances", "settlements", "strays", "room"] = Field(
+    rule: Literal["balances", "settlements", "strays", "room", "budgets"] = Field(
         description="`balances`: a balance is not the sum of its transactions. `settlements`: a charge cycle of a job "
-        "has not exactly one reserve and one settlement. `strays`: a transaction belongs to no charge cycle of a job. "
-        "`room`: a wallet has no room for the tokens that its active jobs hold."
+        "has not exactly one reserve and one settlement, both of one wallet. `strays`: a transaction belongs to no "
+        "charge cycle of a job. `room`: a wallet has no room for the tokens that its active jobs hold. `budgets`: what "
+        "was taken of a budget is not the sum of its reserves."
     )
     row: dict[str, Any] = Field(description="The row that breaks the rule. Each rule has its own columns.")
 

@@ -10,8 +10,10 @@ CREATE TABLE token_wallets (
     CONSTRAINT wallet_is_never_negative CHECK (balance >= 0)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE token_wallets IS
-    'The wallet of a user. Its row lock is also the lock of the user: a transaction that counts jobs or files of a '
-    'user before it inserts one takes it first.';
+    'The wallet of a user or of a tenant. The row lock of the wallet of a user is also the lock of the user: a '
+    'transaction that counts jobs or files of a user before it inserts one takes it first.';
+COMMENT ON COLUMN token_wallets.owner_id IS
+    'A user, or the tenant itself: from the wallet of the tenant, the jobs of all users are paid while it pays for them.';
 COMMENT ON COLUMN token_wallets.balance IS 'The sum of the lines of the ledger.';
 
 -- Takes the lock of the wallet and returns the balance. It creates the wallet on first use.

@@ -54,6 +54,7 @@ CREATE TABLE ai_jobs (
     error_fingerprint       text,
     counted_bytes           bigint NOT NULL DEFAULT 0,
     key_id                  uuid,
+    paid_by_tenant          boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, id),
     CONSTRAINT tenant_is_in_this_pool FOREIGN KEY (tenant_id) REFERENCES pool_tenants (tenant_id),
     CONSTRAINT wallet_exists FOREIGN KEY (tenant_id, user_id) REFERENCES token_wallets (tenant_id, owner_id),
@@ -135,6 +136,8 @@ COMMENT ON COLUMN ai_jobs.counted_bytes IS
     'Bytes of JSON that count for the user in `database_usage`: what is written with the row, until it is removed.';
 COMMENT ON COLUMN ai_jobs.key_id IS
     'The API key, in central, that submitted the job or started its run. NULL: a browser session, or a loop.';
+COMMENT ON COLUMN ai_jobs.paid_by_tenant IS
+    'The tokens of this charge cycle are from the wallet of the tenant. False: from the wallet of the user.';
 
 -- Only the primary key begins with the tenant. Between indexes that look equally cheap, as all do on an empty table, the
 -- planner takes any, and plans are kept: one took another index by its tenant alone, and read all of its jobs. A job

@@ -203,7 +203,9 @@ BEGIN
           AND 'wallet.low' = ANY (events)
     LOOP
         PERFORM deliveries_announce(NEW.tenant_id, NEW.owner_id, 'wallet.low', NEW.owner_id, NULL, NULL,
-            jsonb_build_object('user_id', NEW.owner_id, 'balance', NEW.balance, 'low_balance', crossed));
+            jsonb_build_object('user_id', nullif(NEW.owner_id, NEW.tenant_id),
+                'owner', CASE WHEN NEW.owner_id = NEW.tenant_id THEN 'tenant' ELSE 'user' END,
+                'balance', NEW.balance, 'low_balance', crossed));
     END LOOP;
     RETURN NULL;
 END $$;

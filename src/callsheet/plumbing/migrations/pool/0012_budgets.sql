@@ -1,8 +1,10 @@
 -- Budgets: how many tokens the jobs of a tenant may take in a day, a week or a month.
 --
--- Order of locks, in every transaction that takes tokens or gives them back: wallets, then budgets (budgets_lock), then
--- jobs, then stream counters; each in the order of tenant and user. Budgets have one lock per tenant, so that a
--- transaction with jobs of several users cannot meet another one in the middle.
+-- Order of locks, in every transaction that takes tokens or gives them back: the users (the rows of their wallets), then
+-- for each tenant its own wallet if it pays, and its budgets (budgets_lock), then jobs, then stream counters; each in the
+-- order of tenant and user. Budgets have one lock per tenant, so that a transaction with jobs of several users cannot meet
+-- another one in the middle. The wallet of a tenant comes after its users: a transaction that is slow with one user must
+-- not hold up all others.
 
 CREATE TABLE budgets (
     tenant_id    uuid NOT NULL,
@@ -50,6 +52,20 @@ COMMENT ON COLUMN budget_periods.most IS
     'The limit. If the limit was lowered below what was taken before, what was taken before.';
 COMMENT ON COLUMN budget_periods.warned_at IS 'When 80 % of the limit were taken for the first time.';
 COMMENT ON COLUMN budget_periods.reached_at IS 'When the whole limit was taken, or the first job was refused.';
+
+-- The tenant knows whether it has budgets. The caller holds their lock, which is the row that is changed.
+CREATE FUNCTION budget_is_known() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        UPDATE pool_tenants SET has_budgets = true WHERE tenant_id = NEW.tenant_id AND NOT has_budgets;
+    ELSE
+        UPDATE pool_tenants SET has_budgets = EXISTS (SELECT FROM budgets WHERE tenant_id = OLD.tenant_id)
+            WHERE tenant_id = OLD.tenant_id;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER budget_is_new AFTER INSERT ON budgets FOR EACH ROW EXECUTE FUNCTION budget_is_known();
+CREATE TRIGGER budget_is_gone AFTER DELETE ON budgets FOR EACH ROW EXECUTE FUNCTION budget_is_known();
 
 -- The moment at which a day begins. Where the clock is put back over midnight, midnight comes twice, and PostgreSQL takes
 -- the second; where it is put forward over midnight, the day begins at 1:00.
