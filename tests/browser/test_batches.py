@@ -63,7 +63,7 @@ async def test_batches_are_listed_with_their_progress_without_a_reload(
 ) -> None:
     page = signed_in
     await page.goto("/batches")
-    await expect(page.get_by_role("heading", name=app_text("batch.batches.none"))).to_be_visible()
+    await expect(page.get_by_role("heading", name=app_text("batches.batches.none"))).to_be_visible()
     await assert_accessible(page)
     wanted = {"effect_id": "imagine", "grid": {"values": {"prompt": ["a dune", "an island"]}}}
     async with stack.client(account.headers) as client:
@@ -77,12 +77,12 @@ async def test_batches_are_listed_with_their_progress_without_a_reload(
     current = page.get_by_role("navigation", name="Main").get_by_role("link", name="Batches")
     await expect(current).to_have_attribute("aria-current", "page")
 
-    await page.get_by_role("searchbox", name=app_text("batch.batches.reference")).fill("order-7")
+    await page.get_by_role("searchbox", name=app_text("batches.batches.reference")).fill("order-7")
     await expect(batches).to_have_count(1)
     await expect(page).to_have_url(re.compile("reference=order-7"))
     await page.get_by_role("radio", name="In progress").click()
-    await expect(page.get_by_role("heading", name=app_text("batch.batches.noneFound"))).to_be_visible()
-    await page.get_by_role("button", name=app_text("batch.batches.clear")).click()
+    await expect(page.get_by_role("heading", name=app_text("batches.batches.noneFound"))).to_be_visible()
+    await page.get_by_role("button", name=app_text("batches.batches.clear")).click()
     await batches.filter(has_text="order-8").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Imagine: 2 items")
     await expect(current).to_have_attribute("aria-current", "page")

@@ -1,7 +1,7 @@
 import { CircleAlert, CircleCheck, Plus, RotateCw, X } from "lucide-react";
 import { useRef } from "react";
 import { Button, Field, Progress } from "@/design";
-import { severalFilesTexts } from "@/texts/batch";
+import { severalFilesTexts } from "@/texts/several-files";
 import { type Acceptance, acceptOf } from "./upload/acceptance";
 import type { SeveralFile, SeveralFiles } from "./upload/several";
 

@@ -3,7 +3,7 @@ import { effectsQuery } from "@/api/queries";
 import { Segments } from "@/design";
 import { ChoiceFilter } from "@/parts/ChoiceFilter";
 import { SearchField } from "@/parts/SearchField";
-import { batchesTexts as texts } from "@/texts/batch";
+import { batchesTexts as texts } from "@/texts/batches";
 import { BATCH_STATUSES, type BatchesSearch } from "./filters";
 
 interface Props {

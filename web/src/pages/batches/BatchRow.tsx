@@ -2,7 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { memo } from "react";
 import type { Schemas } from "@/api/types";
 import { Badge, formatTokens, Progress, Time } from "@/design";
-import { batchesTexts, batchTexts } from "@/texts/batch";
+import { batchTexts } from "@/texts/batch";
+import { batchesTexts } from "@/texts/batches";
 import { endsOf, outcomeOf } from "./outcomes";
 
 /** A batch: its progress, and how its items ended. */

@@ -7,7 +7,7 @@ import { MoreButton } from "@/parts/MoreButton";
 import { Pending } from "@/parts/Pending";
 import { TextWithCode } from "@/parts/TextWithCode";
 import { useTitle } from "@/parts/useTitle";
-import { batchesTexts as texts } from "@/texts/batch";
+import { batchesTexts as texts } from "@/texts/batches";
 import { BatchFilters } from "./BatchFilters";
 import { BatchRow } from "./BatchRow";
 import { isFiltered } from "./filters";

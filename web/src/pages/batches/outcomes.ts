@@ -1,7 +1,7 @@
 // How a batch ended, in words. Pure.
 import type { Schemas } from "@/api/types";
 import type { Tone } from "@/design/Badge";
-import { batchesTexts } from "@/texts/batch";
+import { batchesTexts } from "@/texts/batches";
 
 type Batch = Pick<Schemas["Batch"], "status" | "items" | "counts">;
 

@@ -1,7 +1,7 @@
 // Several files of one field: each uploads as soon as it was chosen, a few at a time.
 import { useCallback, useEffect, useRef, useState } from "react";
 import { Upload } from "@/api/uploads";
-import { severalFilesTexts } from "@/texts/batch";
+import { severalFilesTexts } from "@/texts/several-files";
 import { type Acceptance, HEAD_BYTES, looksLikeText, refusal, typeOf, wrongFile } from "./acceptance";
 import { reasonOf } from "./reason";
 

@@ -2,7 +2,7 @@ import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import type { Schemas } from "@/api/types";
 import { operatorRoute } from "@/frame/routes";
 import { oneOf } from "@/parts/search-params";
-import { RANGES, type Range } from "./spending/series";
+import { RANGES, type Range } from "./spending/ranges";
 
 export const TENANT_TABS = ["users", "limits", "budgets", "spending"] as const;
 export type TenantTab = (typeof TENANT_TABS)[number];

@@ -7,9 +7,9 @@ import { Pending } from "@/parts/Pending";
 import { Section } from "@/parts/Section";
 import { spendingTexts as texts } from "@/texts/budgets";
 import { reportOf, spendingQuery } from "./queries";
+import { RANGES, type Range } from "./ranges";
 import { SpendingChart } from "./SpendingChart";
 import { SpendingTable } from "./SpendingTable";
-import { RANGES, type Range } from "./series";
 
 const BYS = ["effect", "key", "provider", "user"] as const satisfies readonly Schemas["SpendingBy"][];
 

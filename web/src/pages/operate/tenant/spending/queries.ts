@@ -2,7 +2,8 @@ import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
 import type { Schemas } from "@/api/types";
-import { periodOf, type Range, sinceOf } from "./series";
+import type { Range } from "./ranges";
+import { periodOf, sinceOf } from "./series";
 
 const REFRESH_MS = 60_000;
 

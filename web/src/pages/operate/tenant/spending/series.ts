@@ -1,12 +1,11 @@
 // Turns the rows of a report into lines of a chart and rows of a table. Pure: the time is a parameter.
 import type { Schemas } from "@/api/types";
 import { spendingTexts as texts } from "@/texts/budgets";
+import type { Range } from "./ranges";
 
 type Row = Schemas["SpendingRow"];
 type By = Schemas["SpendingBy"];
 
-export const RANGES = [7, 30, 90, 365] as const;
-export type Range = (typeof RANGES)[number];
 // More lines than these cannot be distinguished.
 export const MAX_LINES = 3;
 
