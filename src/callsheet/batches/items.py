@@ -34,8 +34,7 @@ class Item:
         """The refusal of the job, as one of the request for the batch."""
         if isinstance(refusal, InvalidRequest):
             return InvalidRequest.of([*self.problems(refusal.errors)])
-        refusal.errors = (*self.problems(refusal.errors),)
-        return refusal
+        return refusal.with_errors(self.problems(refusal.errors))
 
 
 def items_of(request: SubmitBatch) -> list[Item]:

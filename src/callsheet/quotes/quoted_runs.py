@@ -53,8 +53,7 @@ class RunQuotes:
         try:
             steps = await self._steps(principal, request)
         except NotFound as refusal:
-            refusal.errors = (FieldProblem("pipeline", str(refusal)),)
-            refusals.insert(0, refusal)
+            refusals.insert(0, refusal.with_errors([FieldProblem("pipeline", str(refusal))]))
         else:
             try:
                 await self._checks.require_values(steps, request)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 MAX_SENTENCES = 3
 
@@ -48,6 +48,11 @@ class Refusal(CallsheetError):
         self.errors = tuple(errors)
         self.data = data
         super().__init__(detail or self.title())
+
+    def with_errors(self, errors: Iterable[FieldProblem]) -> Self:
+        """The same refusal. It names the fields of another request, which contains the refused one."""
+        self.errors = tuple(errors)
+        return self
 
     def receive(
         self, sentence: str, data: Mapping[str, object], status: int, request_id: str | None, wait: int | None
