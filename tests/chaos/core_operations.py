@@ -11,13 +11,13 @@ from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, LeaseExtension
+from callsheet.identity.accounts.tenant_pools import set_payer
 from callsheet.jobs.lease.outcomes import ReportOutcome, StartedLease
 from callsheet.jobs.submit.active_limits import CountedAs
 from callsheet.jobs.submit.new_jobs import NewJob, NewTask
 from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.ledger import set_payer
 from callsheet.wire.errors import (
     IdempotencyKeyReused,
     InsufficientTokens,

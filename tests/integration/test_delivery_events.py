@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook
 
+from callsheet.identity.accounts.tenant_pools import set_payer
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.ledger import set_payer
 from callsheet.wire.errors import BudgetReached, InvalidRequest
 from callsheet.wire.pipelines.pipelines import Strategy
 from callsheet.wire.webhook_endpoints import ChangeWebhookEndpoint

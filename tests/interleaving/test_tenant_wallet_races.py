@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from callsheet.identity.accounts.tenant_pools import set_payer
 from callsheet.jobs.submit.submission import SubmittedJob
 from callsheet.plumbing.failpoints import Failpoint
-from callsheet.wallet.ledger import set_payer
 from callsheet.wire.errors import InsufficientTokens
 from tests.support.jobs.batches import retry_batch, submit_batch
 from tests.support.jobs.budgets import add_budget, taken

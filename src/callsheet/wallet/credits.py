@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from callsheet.identity.accounts.tenant_pools import set_payer
 from callsheet.identity.audit_log import AuditLog
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.wallet.ledger import credit, debit, set_payer
+from callsheet.wallet.ledger import credit, debit
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.money.wallet import Credit, CreditResponse, Debit, DebitResponse, Payer
 

@@ -165,16 +165,6 @@ async def pays_for_users(pool: Database, tenant_id: UUID) -> bool:
         return bool(await SQL["pays_for_users"].value(connection, tenant_id=tenant_id))
 
 
-async def set_payer(pool: Database, tenant_id: UUID, *, is_tenant: bool) -> bool:
-    """Sets whether the tenant pays for new jobs and retries of its users. Returns whether that is a change.
-
-    Jobs that are active keep the wallet that they were paid from: it gets their refunds.
-    """
-    async with pool.transaction() as connection:
-        changed = await SQL["set_pays_for_users"].value(connection, tenant_id=tenant_id, pays_for_users=is_tenant)
-    return changed is not None
-
-
 async def transactions_of(
     pool: Database, tenant_id: UUID, user_id: UUID, cursor: int | None, limit: int
 ) -> Page[Transaction]:

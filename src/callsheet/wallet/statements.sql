@@ -43,12 +43,6 @@ SELECT balance, user_held(:tenant_id, :user_id) AS held, paid_by_tenant FROM pay
 -- name: pays_for_users
 SELECT pays_for_users FROM pool_tenants WHERE tenant_id = :tenant_id
 
--- name: set_pays_for_users
--- Returns no row if it was so already. Jobs that are active were paid, and stay as they are.
-UPDATE pool_tenants SET pays_for_users = :pays_for_users
-WHERE tenant_id = :tenant_id AND pays_for_users <> :pays_for_users
-RETURNING pays_for_users
-
 -- name: list_holds
 -- Reads jobs, which belong to another room and are in the same database.
 SELECT job.id AS job_id, job.cost AS amount, described.title, described.input_name, job.status,

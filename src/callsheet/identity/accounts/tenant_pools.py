@@ -1,4 +1,4 @@
-"""Finds the pool of a tenant."""
+"""Finds the pool of a tenant, and changes what its row there says."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from callsheet.plumbing.database.sql import statements
 from callsheet.wire.errors import NotFound
 
 SQL = statements("callsheet.identity.accounts")
+POOL_SQL = statements("callsheet.identity.accounts", "pool_statements.sql")
 
 
 class TenantRouting:
@@ -28,3 +29,13 @@ class TenantRouting:
                 raise NotFound("There is no such tenant.")
             self._pools[tenant_id] = name
         return await self._databases.pool(name)
+
+
+async def set_payer(pool: Database, tenant_id: UUID, *, is_tenant: bool) -> bool:
+    """Sets whether the tenant pays for new jobs and retries of its users. Returns whether that is a change.
+
+    Jobs that are active keep the wallet that they were paid from: it gets their refunds.
+    """
+    async with pool.transaction() as connection:
+        changed = await POOL_SQL["set_pays_for_users"].value(connection, tenant_id=tenant_id, pays_for_users=is_tenant)
+    return changed is not None
