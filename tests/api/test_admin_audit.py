@@ -84,6 +84,13 @@ async def _disabled_user_without_jobs(setup: AuthorizationSetup, catalog_api: Ca
     return {"user_id": user_id}
 
 
+async def _tokens_of_the_tenant(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
+    credit = {"amount": 1, "provider_transaction_id": _unique()}
+    route = f"/api/admin/tenants/{setup.names['tenant_id']}/wallet/credits"
+    assert (await catalog_api.call("POST", route, credit)).is_success
+    return {}
+
+
 async def _session(setup: AuthorizationSetup, catalog_api: CatalogApi) -> Mapping[str, str]:
     [session] = (await setup.ask("operator", "GET /api/admin/users/{user_id}/sessions")).json()
     return {"session_id": session["id"]}
@@ -134,6 +141,16 @@ BODIES: dict[str, Callable[[AuthorizationSetup], Body]] = {
         "provider_transaction_id": _unique(),
         "reason": "chargeback",
     },
+    "PATCH /api/admin/tenants/{tenant_id}/wallet": lambda setup: {"paid_by": "user"},
+    "POST /api/admin/tenants/{tenant_id}/wallet/credits": lambda setup: {
+        "amount": 5,
+        "provider_transaction_id": _unique(),
+    },
+    "POST /api/admin/tenants/{tenant_id}/wallet/debits": lambda setup: {
+        "amount": 1,
+        "provider_transaction_id": _unique(),
+        "reason": "chargeback",
+    },
     "POST /api/admin/tenants/{tenant_id}/service-keys": lambda setup: {"name": "shop", "scopes": ["read"]},
     "POST /api/admin/tenants/{tenant_id}/budgets": lambda setup: {"name": _unique(), "period": "day", "limit": 1000},
     "PATCH /api/admin/tenants/{tenant_id}/budgets/{budget_id}": lambda setup: {"limit": 2000},
@@ -178,6 +195,7 @@ PREPARED: dict[str, Prepare] = {
     "POST /api/admin/users/{user_id}/enable": _disabled_user,
     "DELETE /api/admin/users/{user_id}": _disabled_user_without_jobs,
     "POST /api/admin/tenants/{tenant_id}/enable": _disabled_tenant,
+    "POST /api/admin/tenants/{tenant_id}/wallet/debits": _tokens_of_the_tenant,
     "DELETE /api/admin/effects/{effect}": _effect_without_jobs,
     "PUT /api/admin/effects/{effect}/preview": _image_asset,
     "DELETE /api/admin/effects/{effect}/preview": _effect_with_a_preview,
@@ -209,6 +227,9 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/tenants/{tenant_id}/enable": ("tenant.enable", "tenant_id"),
     "POST /api/admin/users/{user_id}/credits": ("wallet.credit", "user_id"),
     "POST /api/admin/users/{user_id}/debits": ("wallet.debit", "user_id"),
+    "PATCH /api/admin/tenants/{tenant_id}/wallet": ("tenant.wallet", "tenant_id"),
+    "POST /api/admin/tenants/{tenant_id}/wallet/credits": ("wallet.credit", "tenant_id"),
+    "POST /api/admin/tenants/{tenant_id}/wallet/debits": ("wallet.debit", "tenant_id"),
     "POST /api/admin/tenants/{tenant_id}/service-keys": ("service_key.create", "tenant_id"),
     "DELETE /api/admin/tenants/{tenant_id}/service-keys/{service_key_id}": ("service_key.revoke", "tenant_id"),
     "POST /api/admin/tenants/{tenant_id}/budgets": ("budget.create", None),

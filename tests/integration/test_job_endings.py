@@ -146,7 +146,7 @@ async def test_a_retry_respects_the_wallet_and_the_cap_which_admins_may_pass(sha
     active = await core.submit(ann, cost=25)
     with pytest.raises(InsufficientTokens) as poor:
         await retry_job(core, ann, job, capped=False)
-    assert poor.value.data == {"required_tokens": 10, "balance": 0}
+    assert poor.value.data == {"required_tokens": 10, "balance": 0, "paid_by": "user"}
     await core.credit(ann, 50)
     with pytest.raises(TooManyActiveJobs) as many:
         await retry_job(core, ann, job)

@@ -24,6 +24,8 @@ JOB = TransactionRow(
     job_status=None,
     title="Claymation",
     input_name="fox.mp4",
+    user_id=UUID(int=2),
+    of_tenant=False,
 )
 
 
