@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from callsheet.app.control_plane import ControlPlane
+from callsheet.jobs.lease.outcomes import StartedLease
+from callsheet.jobs.lease.progress import ProgressReport
 from callsheet.wire.tenant.service_keys import CreateServiceKey, ServiceScope
 from tests.support.http.accounts import People, Person
 from tests.support.http.event_stream import EventStream
@@ -165,3 +167,71 @@ async def test_a_key_that_acts_for_a_user_or_may_not_read_sees_no_other_jobs(
     without_read = await headers_of(plane, ann, ServiceScope.SUBMIT_FOR_USERS)
     assert_refused(await client.get(LIST, headers=without_read), 403, "forbidden")
     assert_refused(await client.get(LIST, headers=ann.headers), 403, "forbidden")
+
+
+async def test_g6_the_stream_has_the_progress_of_all_jobs_of_the_tenant_live_and_without_an_id(
+    client: httpx.AsyncClient, jobs_api: JobsApi, plane: ControlPlane, ann: Person, headers: dict[str, str]
+) -> None:
+    async with plane.databases.central.connection() as connection:
+        await connection.execute("UPDATE users SET external_id = 'customer-2' WHERE id = $1", ann.user.id)
+    eve, stranger = await jobs_api.person(tenant_of=ann), await jobs_api.person("pool_1")
+    jobs, runs = [], []
+    for person in (ann, eve, stranger):
+        jobs.append((await jobs_api.submit(person, cost=0))["id"])
+        runs.append(await jobs_api.start())
+    _, cursor = await changes(client, headers)
+    await report_progress(jobs_api, runs[2], percent=99)
+    await report_progress(jobs_api, runs[0], percent=10, message="loading", preview=b"x", preview_type="image/png")
+    async with client.stream("GET", f"{LIST}/stream", headers=headers | {"last-event-id": cursor}) as response:
+        stream = EventStream(response)
+        seen = await stream.next(1)
+        await report_progress(jobs_api, runs[1], percent=20)
+        seen += await stream.next(1)
+        await report_progress(jobs_api, runs[0], percent=30)
+        seen += await stream.next(1)
+        await jobs_api.core.complete(runs[0])
+        [ended] = await stream.next(1)
+    assert [(event.name, event.position, event.data["job_id"], event.data["percent"]) for event in seen] == [
+        ("progress", "", jobs[0], 10),
+        ("progress", "", jobs[1], 20),
+        ("progress", "", jobs[0], 30),
+    ]
+    assert [(event.data["user_id"], event.data["external_id"]) for event in seen[:2]] == [
+        (str(ann.user.id), "customer-2"),
+        (str(eve.user.id), None),
+    ]
+    assert "preview_url" not in seen[0].data
+    assert (ended.data["job_id"], ended.data["to_status"]) == (jobs[0], "completed")
+    # Not an event: a server that resumes gets the latest value of what still runs.
+    async with client.stream("GET", f"{LIST}/stream", headers=headers | {"last-event-id": cursor}) as response:
+        again = await EventStream(response).next(2)
+    assert [(event.name, event.data.get("percent")) for event in again] == [("job.transition", None), ("progress", 20)]
+
+
+async def test_progress_of_more_jobs_than_one_read_takes_is_streamed_page_by_page(
+    client: httpx.AsyncClient,
+    jobs_api: JobsApi,
+    ann: Person,
+    headers: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("callsheet.jobs.lease.progress", "callsheet.jobs.stream.tenant_progress"):
+        monkeypatch.setattr(f"{module}.MAX_AT_ONCE", 2)
+    runs = []
+    for _ in range(5):
+        await jobs_api.submit(ann, cost=0)
+        runs.append(await jobs_api.start())
+        await report_progress(jobs_api, runs[-1], percent=1)
+    async with client.stream("GET", f"{LIST}/stream", headers=headers) as response:
+        stream = EventStream(response)
+        first = await stream.next(5)
+        await report_progress(jobs_api, runs[0], percent=2)
+        await report_progress(jobs_api, runs[4], percent=3)
+        second = await stream.next(2)
+    assert {event.data["job_id"] for event in first} == {str(run.lease.cycle.job_id) for run in runs}
+    # Each value once, whichever page it is on.
+    assert sorted(event.data["percent"] for event in second) == [2, 3]
+
+
+async def report_progress(jobs_api: JobsApi, run: StartedLease, **fields: Any) -> None:
+    await jobs_api.core.room.progress.record(run.lease.cycle, run.lease.lease_seq, ProgressReport(**fields))

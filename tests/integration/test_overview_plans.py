@@ -181,6 +181,15 @@ def cases(rows: int) -> Mapping[str, Case]:
             JOBS["progress_of_leases"], {"tenant_ids": [TENANT] * len(running), "job_ids": running}, 60
         ),
         "progress_of_user": Case(JOBS["progress_of_user"], {**user, "limit": 200}, 2500),
+        "progress_of_tenant": Case(
+            JOBS["progress_of_tenant"], {"tenant_id": TENANT, "after": job_id(1), "limit": 10}, 80
+        ),
+        "progress_of_tenant, a full page": Case(
+            JOBS["progress_of_tenant"],
+            {"tenant_id": TENANT, "after": job_id(0), "limit": 200},
+            2500,
+            grows_to_its_limit=True,
+        ),
         "previews_of_jobs": Case(JOBS["previews_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
         "sweep_progress": Case(
             JOBS["sweep_progress"], {"after_tenant": TENANT, "after_job": job_id(1), "limit": 10}, 150

@@ -35,7 +35,8 @@ MAX_PREVIEW_BYTES = 65_536
 PREVIEW_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 MAX_MESSAGE_LENGTH = 500
 MAX_ELAPSED_MS = 2**53
-# Maximum number of a user's jobs that a stream shows at once. Other jobs are shown after these have ended.
+# Maximum number of jobs whose progress a stream reads at once. The stream of a user shows other jobs after these have
+# ended; the stream of a tenant reads them with its next reads.
 MAX_AT_ONCE = 200
 
 
@@ -49,6 +50,19 @@ class ProgressRow(NamedTuple):
     node_id: str | None
     updated_at: datetime
     preview_at: datetime | None
+
+
+class TenantProgressRow(NamedTuple):
+    """The same with the user of the job, and whether it is the run that the job is in now."""
+
+    job_id: UUID
+    user_id: UUID
+    percent: float | None
+    message: str | None
+    elapsed_ms: int | None
+    node_id: str | None
+    updated_at: datetime
+    is_running: bool
 
 
 class JobPreviewRow(NamedTuple):
@@ -183,6 +197,13 @@ async def progress_of_leases(connection: Connection, jobs: Sequence[tuple[UUID, 
     )
 
 
+async def progress_of_tenant(connection: Connection, tenant_id: UUID, after: UUID) -> list[TenantProgressRow]:
+    """The next MAX_AT_ONCE rows of a tenant in the order of their jobs, also of runs that have ended."""
+    return await SQL["progress_of_tenant"].rows(
+        connection, TenantProgressRow, tenant_id=tenant_id, after=after, limit=MAX_AT_ONCE
+    )
+
+
 class ProgressSweeper(Loop):
     """Removes the progress of runs that have ended. Readers skip those rows anyway; this keeps the table small."""
 
@@ -274,7 +295,7 @@ async def progress_of(
     return found
 
 
-def progress_view(row: ProgressRow) -> JobProgress:
+def progress_view(row: ProgressRow | TenantProgressRow) -> JobProgress:
     return JobProgress(
         job_id=row.job_id,
         percent=row.percent,

@@ -82,6 +82,23 @@ FROM job_progress p CROSS JOIN LATERAL (
 WHERE p.user_id = :user_id AND p.tenant_id = :tenant_id
 ORDER BY p.job_id LIMIT :limit
 
+-- name: progress_of_tenant
+-- One page for the stream of a tenant, by key after the last row of the page before. Rows of runs that have ended are
+-- in the page, too, so a page costs the same whatever the sweep has left.
+SELECT p.job_id, p.user_id, p.percent, p.message, p.elapsed_ms, p.node_id, p.updated_at,
+    EXISTS (
+        SELECT FROM ai_jobs j
+        WHERE j.tenant_id = :tenant_id AND j.id = p.job_id AND j.status = 'processing'
+          AND j.charge_cycle = p.charge_cycle AND j.lease_seq = p.lease_seq
+    ) AS is_running
+FROM (
+    SELECT job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, node_id, updated_at
+    FROM job_progress
+    WHERE tenant_id = :tenant_id AND job_id > :after
+    ORDER BY job_id LIMIT :limit
+) p
+ORDER BY p.job_id
+
 -- name: previews_of_jobs
 -- Runs after the progress was read, so only for running jobs. A row may have become newer since then.
 SELECT p.job_id, p.preview, p.preview_type, p.preview_at

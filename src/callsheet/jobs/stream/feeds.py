@@ -27,7 +27,7 @@ from callsheet.wire.money.wallet import Wallet, payer
 SQL = statements("callsheet.jobs.stream")
 
 RECHECK_SECONDS = 15.0
-# After this time, events that could not be sent yet are read again. A transaction takes some milliseconds.
+# After this time, what could not be sent yet is read again. A transaction takes some milliseconds.
 HELD_BACK_SECONDS = 0.05
 AT_ONCE = 200
 READERS_AT_ONCE = 200
@@ -60,18 +60,28 @@ class FeedReset:
 
 
 Latest = JobProgress | JobPreview | Wallet
+
+
+@dataclass(frozen=True, slots=True)
+class LatestOfUser:
+    """A latest value in the stream of a tenant, and what the message says beside it."""
+
+    value: Latest
+    members: Mapping[str, str | None]
+
+
 # One item for a reader; None if nothing arrived for a while.
-Item = FeedEvent | FeedReset | Latest | None
+Item = FeedEvent | FeedReset | Latest | LatestOfUser | None
 
 
 @dataclass(frozen=True, slots=True)
 class News:
     """The events after a position, new progress of running jobs, and whether the stream has ended. `reset`: the event
-    at the position is gone. `is_held_back`: there are events that cannot be sent yet.
+    at the position is gone. `is_held_back`: there is more, which cannot be sent yet.
     """
 
     lines: Sequence[FeedEvent] = ()
-    latest: Sequence[Latest] = ()
+    latest: Sequence[Latest | LatestOfUser] = ()
     ended: bool = False
     reset: FeedReset | None = None
     is_held_back: bool = False

@@ -19,7 +19,7 @@ from callsheet.identity.access.principal import Principal
 from callsheet.identity.access.stream_tokens import StreamGrant
 from callsheet.jobs.machine.rows import JobRow
 from callsheet.jobs.show.reader import JobReader
-from callsheet.jobs.stream.feeds import FeedEvent, FeedReset, Feeds, Item, Latest, end_of_stream
+from callsheet.jobs.stream.feeds import FeedEvent, FeedReset, Feeds, Item, Latest, LatestOfUser, end_of_stream
 from callsheet.jobs.stream.positions import PATTERN, START, Position, position_of
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.sql import statements
@@ -259,14 +259,19 @@ async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> As
         if item is None:
             yield b": nothing new\n\n"
         elif isinstance(item, FeedEvent):
-            members = "".join(f"{json.dumps(name)}:{json.dumps(value)}," for name, value in item.members.items())
-            data = begin + members + item.event.model_dump_json()[1:]
+            data = begin + _members(item.members) + item.event.model_dump_json()[1:]
             yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
         elif isinstance(item, FeedReset):
             data = begin + StreamReset(reason=RESET).model_dump_json()[1:]
             yield f"id: {item.position}\nevent: reset\ndata: {data}\n\n".encode()
         else:
-            name = NAMES[type(item)]
+            value, members = (item.value, _members(item.members)) if isinstance(item, LatestOfUser) else (item, "")
+            name = NAMES[type(value)]
             # A preview is sent as its own event, so preview_url would always be null here.
-            data = begin + item.model_dump_json(exclude={"preview_url"} if isinstance(item, JobProgress) else None)[1:]
+            without = {"preview_url"} if isinstance(value, JobProgress) else None
+            data = begin + members + value.model_dump_json(exclude=without)[1:]
             yield f"event: {name}\ndata: {data}\n\n".encode()
+
+
+def _members(members: Mapping[str, str | None]) -> str:
+    return "".join(f"{json.dumps(name)}:{json.dumps(value)}," for name, value in members.items())

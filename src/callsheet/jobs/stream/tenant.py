@@ -12,12 +12,14 @@ from uuid import UUID
 
 from callsheet.identity.access.principal import Principal
 from callsheet.identity.accounts.accounts import Accounts
+from callsheet.jobs.lease.progress import progress_view
 from callsheet.jobs.machine.rows import ChangedJobRow, EventOfTenant, SettledRow
 from callsheet.jobs.show.presenter import Presenter
 from callsheet.jobs.show.reader import with_outcomes
 from callsheet.jobs.show.views import listed_job_view, streamed_view
-from callsheet.jobs.stream.feeds import AT_ONCE, FeedEvent, Feeds, Item, MayGoOn, News
+from callsheet.jobs.stream.feeds import AT_ONCE, FeedEvent, Feeds, Item, LatestOfUser, MayGoOn, News
 from callsheet.jobs.stream.positions import EPOCH, TenantPosition, tenant_position_of
+from callsheet.jobs.stream.tenant_progress import TenantWatch
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import Connection, statements
@@ -71,17 +73,24 @@ class TenantJobs:
     async def follow(
         self, principal: Principal, after: TenantPosition | None, may_go_on: MayGoOn
     ) -> AsyncIterator[Item]:
-        """The events of all jobs of the tenant. Without a position, the stream starts with the next event."""
+        """The events and the progress of all jobs of the tenant. Without a position, the stream starts with the next
+        event.
+        """
         tenant_id = principal.tenant_id
         pool = await self._databases.pool(principal.pool)
         if after is None:
             async with pool.connection() as connection:
                 after = TenantPosition(await settled_until(connection))
 
+        watch = TenantWatch(pool, tenant_id)
+
         async def read(position: TenantPosition) -> News:
             rows, is_held_back = await _events(pool, tenant_id, position)
-            external = await self._accounts.external_ids(tenant_id, {row.user_id for row in rows})
-            return News([_line(row, external) for row in rows], is_held_back=is_held_back)
+            running, has_more = await watch.news()
+            users = {row.user_id for row in rows} | {row.user_id for row in running}
+            external = await self._accounts.external_ids(tenant_id, users)
+            latest = [LatestOfUser(progress_view(row), _members(row.user_id, external)) for row in running]
+            return News([_line(row, external) for row in rows], latest, is_held_back=is_held_back or has_more)
 
         key = (str(tenant_id), str(tenant_id))
         async for item in self._feeds.follow(key, read, after, may_go_on, (str(tenant_id),)):
@@ -111,6 +120,9 @@ def _after(position: TenantPosition) -> dict[str, object]:
 
 
 def _line(row: EventOfTenant, external: Mapping[UUID, str]) -> FeedEvent:
-    members = {"user_id": str(row.user_id), "external_id": external.get(row.user_id)}
     place = TenantPosition(row.at, row.job_id, row.seq)
-    return FeedEvent(row.seq, streamed_view(row), place, members)
+    return FeedEvent(row.seq, streamed_view(row), place, _members(row.user_id, external))
+
+
+def _members(user_id: UUID, external: Mapping[UUID, str]) -> dict[str, str | None]:
+    return {"user_id": str(user_id), "external_id": external.get(user_id)}

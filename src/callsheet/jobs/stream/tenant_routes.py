@@ -21,8 +21,9 @@ from callsheet.wire.tenant.jobs import POSITION, ChangedJobs, ChangesFilter, Pos
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {"text/event-stream": {}},
-        "description": "Server-sent events. `job.…`: a JobEvent with its id, and the `user_id` and `external_id` of "
-        "the user of the job.",
+        "description": "Server-sent events. `job.…`: a JobEvent with its id. `progress`: a JobProgress of a running "
+        "job, without an id, because it is the latest value and is not sent again. Both have the `user_id` and "
+        "`external_id` of the user of the job.",
     }
 }
 
@@ -58,8 +59,8 @@ def tenant_job_router(tenant_jobs: TenantJobs, streams: Streams, authentication:
         ] = None,
         principal: Principal = Depends(authentication.tenant_server),
     ) -> Response:
-        """The events of all jobs of the tenant as they happen, without progress. Without Last-Event-ID, the stream
-        starts with the next event. The ids of its events are also cursors of the list.
+        """The events and the latest progress of all jobs of the tenant as they happen. Without Last-Event-ID, the
+        stream starts with the next event. The ids of its events are also cursors of the list.
         """
         after = None if last_event_id is None else tenant_position_of(last_event_id)
         may_go_on = partial(authentication.is_still, StreamUser(principal), request)
