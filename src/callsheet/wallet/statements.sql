@@ -154,8 +154,8 @@ WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0 OR wallets > 1 OR i
    OR (kept <> 0 AND (status <> 'canceled' OR refunds <> 1))
 
 -- name: audit_room
--- The tokens that active jobs hold fit into the wallet if all are refunded. Since migration 0010 a credit that would
--- break this is refused; an older wallet may have more than a bigint can hold.
+-- The tokens that active jobs hold fit into the wallet if all are refunded: wallet_credit refuses a credit that would
+-- break this. The sum is a numeric, so that it shows also what a bigint cannot hold.
 SELECT tenant_id, owner_id, w.balance, held.tokens AS held FROM token_wallets w JOIN (
     SELECT tenant_id, CASE WHEN paid_by_tenant THEN tenant_id ELSE user_id END AS owner_id, sum(cost) AS tokens
     FROM ai_jobs
