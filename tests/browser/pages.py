@@ -84,6 +84,7 @@ OPERATED = {
     "operate-assets-all": "/operate/assets",
     "operate-tenants-all": "/operate/tenants",
     "operate-tenant-users": "/operate/tenants/{tenant}",
+    "operate-tenant-wallet": "/operate/tenants/{tenant}?tab=wallet",
     "operate-tenant-limits": "/operate/tenants/{tenant}?tab=limits",
     "operate-tenant-budgets": "/operate/tenants/{tenant}?tab=budgets",
     "operate-tenant-spending": "/operate/tenants/{tenant}?tab=spending&by=key&days=90",

@@ -76,14 +76,14 @@ async def test_a_new_customer_gets_tokens_and_is_signed_out_when_disabled(
 
     # The question shows the new balance. Two clicks are one credit.
     await page.get_by_role("button", name="Add tokens").click()
-    dialog = page.get_by_role("dialog", name=app_text("users.credit.title", ""))
+    dialog = page.get_by_role("dialog", name=app_text("wallets.credit.title", ""))
     await dialog.get_by_label("Tokens", exact=True).fill("1,200")
     await dialog.get_by_label("Reason").fill("Invoice 2026-07")
     await expect(dialog.get_by_role("definition").last).to_have_text("1,200 tokens")
     await assert_accessible(page)
     await screenshots.take(page, "operate-credit")
     await dialog.get_by_role("button", name="Add 1,200 tokens").dblclick()
-    await expect(page.get_by_text(app_text("users.credit.done", "1,200 tokens"))).to_be_visible()
+    await expect(page.get_by_text(app_text("wallets.credit.done", "1,200 tokens"))).to_be_visible()
     await expect(page.get_by_role("region", name="Wallet history").get_by_text("+1,200")).to_have_count(1)
     await assert_accessible(page)
     await screenshots.take(page, "operate-user")

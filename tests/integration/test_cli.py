@@ -326,6 +326,33 @@ async def test_each_payment_credits_tokens_once_and_is_in_the_audit_log(
     assert "There is no user 'poor@example.com'" in callsheet.call("wallet", "show", "poor@example.com").sentence
 
 
+def test_a_tenant_gets_tokens_and_pays_for_its_users(callsheet: Callsheet) -> None:
+    callsheet.succeed("tenants", "create", "payer")
+    callsheet.call("users", "create", "guest@example.com", "--tenant", "payer", "--password-stdin", input=PASSWORD)
+    given = callsheet.succeed("wallet", "credit", "payer", "500", "--tenant", "--reference", "contract")
+    assert given.out == "payer has 500 tokens.\n"
+    by_users = "The wallet of payer has 500 tokens. Active jobs hold 0 more. New jobs of its users are paid from "
+    assert callsheet.succeed("tenants", "wallet", "payer").out == f"{by_users}wallets of their own.\n"
+    summary, payer, *_ = callsheet.succeed("wallet", "show", "payer", "--tenant").out.splitlines()
+    assert summary == "payer has 500 tokens. Active jobs hold 0 more."
+    assert payer == "New jobs are paid from wallets of the users."
+    changed = callsheet.succeed("tenants", "wallet", "payer", "--paid-by", "tenant", "--json").json
+    assert changed == {"balance": 500, "held": 0, "paid_by": "tenant"}
+    assert callsheet.succeed("tenants", "wallet", "payer").out == f"{by_users}this wallet.\n"
+    shown = callsheet.succeed("wallet", "show", "payer", "--tenant", "--json").json
+    assert (shown["tenant"], shown["balance"], shown["paid_by_tenant"]) == ("payer", 500, True)
+    assert [(line["type"], line["amount"], line["paid_by"]) for line in shown["transactions"]] == [
+        ("PAYMENT_CREDIT", 500, "tenant")
+    ]
+    guest = callsheet.succeed("wallet", "show", "guest@example.com").out
+    assert guest.splitlines()[:2] == [
+        "guest@example.com has 0 tokens. Active jobs hold 0 more.",
+        "New jobs are paid from the wallet of the tenant.",
+    ]
+    assert "paid_by is 'nobody': " in callsheet.call("tenants", "wallet", "payer", "--paid-by", "nobody").sentence
+    assert "'unknown'" in callsheet.call("wallet", "credit", "unknown", "1", "--tenant").sentence
+
+
 def test_the_state_of_every_database_is_shown(callsheet: Callsheet) -> None:
     report = callsheet.succeed("db", "status", "--json").json
     assert report["server"] == "external"

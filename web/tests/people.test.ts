@@ -8,7 +8,6 @@ import { finishedPools, poolState, totalOf } from "@/pages/operate/ledger/audits
 import { found, type Setting, sections, valueText } from "@/pages/operate/settings/found";
 import { changesOf as quotaChanges } from "@/pages/operate/tenant/quotas";
 import { changesOf as weightChanges } from "@/pages/operate/tenant/weight";
-import { amountOf } from "@/pages/operate/user/amounts";
 import { invitationState } from "@/pages/operate/users/invitations";
 import { actorName } from "@/parts/actor-name";
 import { formatBytes, parseBytes } from "@/parts/bytes";
@@ -16,6 +15,9 @@ import { localOf, utcOf } from "@/parts/local-times";
 import { slugOf } from "@/parts/slugs";
 import { freshPassword } from "@/parts/user/passwords";
 import { rolesOf } from "@/parts/user/roles";
+import { amountOf, amountProblem, balanceAfter } from "@/parts/wallet/amounts";
+import { otherPayer, payerOf } from "@/parts/wallet/payer";
+import { amountTexts } from "@/texts/wallets";
 
 describe("which pages a role opens", () => {
   it("shows a tenant admin the tenants and users only", () => {
@@ -65,6 +67,20 @@ describe("forms", () => {
     ["1.5", null],
     ["99999999999999999", null],
   ])("reads %s as %s tokens", (text, amount) => expect(amountOf(text)).toBe(amount));
+  it("takes back no more than the balance, as far as it is known", () => {
+    expect(amountProblem("1,001", 1000, "debit")).toBe(amountTexts.tooMany("1,000 tokens"));
+    expect(amountProblem("1,000", 1000, "debit")).toBe(false);
+    expect(amountProblem("1,001", undefined, "debit")).toBe(false);
+    expect(amountProblem("1,001", 1000, "credit")).toBe(false);
+    expect(amountProblem("many", 1000, "debit")).toBe(amountTexts.amountProblem);
+    expect(amountProblem(" ", 1000, "debit")).toBe(false);
+    expect([balanceAfter(1000, 200, "credit"), balanceAfter(1000, 200, "debit")]).toEqual([1200, 800]);
+    expect(balanceAfter(1000, null, "debit")).toBe(1000);
+  });
+  it("says that users pay until a tenant does", () => {
+    expect([payerOf(undefined), payerOf({}), payerOf({ paid_by: "tenant" })]).toEqual(["user", "user", "tenant"]);
+    expect([otherPayer("user"), otherPayer("tenant")]).toEqual(["tenant", "user"]);
+  });
   it("makes a long password that differs each time", () => {
     const password = freshPassword();
     expect(password).toMatch(/^([a-zA-Z2-9]{5}-){3}[a-zA-Z2-9]{5}$/);

@@ -1,3 +1,5 @@
+import type { Payer } from "./types";
+
 // Query keys of the cache. A list and its items share the first word, so one call invalidates both.
 export const keys = {
   me: ["me"] as const,
@@ -88,6 +90,7 @@ export const keys = {
   allTenants: ["operate", "tenants"] as const,
   tenants: (search: string) => ["operate", "tenants", "list", search] as const,
   tenant: (id: string) => ["operate", "tenants", "one", id] as const,
+  allTenantFigures: ["operate", "tenants", "figures"] as const,
   tenantFigures: (ids: readonly string[]) => ["operate", "tenants", "figures", ids] as const,
   tenantWeight: (id: string) => ["operate", "tenants", "weight", id] as const,
   ownBudgets: ["wallet", "budgets"] as const,
@@ -101,8 +104,8 @@ export const keys = {
   invitations: ["operate", "users", "invitations"] as const,
   mails: ["operate", "users", "mails"] as const,
   user: (id: string) => ["operate", "users", "one", id] as const,
-  userWallet: (id: string) => ["operate", "users", "wallet", id] as const,
-  userTransactions: (id: string) => ["operate", "users", "wallet", id, "transactions"] as const,
+  ownedWallet: (kind: Payer, id: string) => ["operate", `${kind}s`, "wallet", id] as const,
+  ownedTransactions: (kind: Payer, id: string) => ["operate", `${kind}s`, "wallet", id, "transactions"] as const,
   serviceKeys: (tenant: string) => ["serviceKeys", tenant] as const,
   userKeys: (id: string) => ["operate", "users", "keys", id] as const,
   userSessions: (id: string) => ["operate", "users", "sessions", id] as const,

@@ -17,6 +17,7 @@ export type Me = Schemas["Me"];
 export type Problem = Schemas["Problem"];
 export type Transaction = Schemas["Transaction"];
 export type Wallet = Schemas["Wallet"];
+export type Payer = Schemas["ChangeTenantWallet"]["paid_by"];
 
 export const ACTIVE: readonly JobStatus[] = ["pending", "queued", "processing"];
 

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { walletQuery } from "@/api/queries";
 import { Skeleton } from "@/design/Skeleton";
 import { useDelta } from "@/parts/useDelta";
+import { payerOf } from "@/parts/wallet/payer";
 import { frameTexts } from "@/texts/frame";
 import { formatNumber } from "@/texts/plurals";
 
@@ -17,7 +18,7 @@ export function WalletBox() {
       to="/account"
       className="num block rounded-m border bg-panel p-3 shadow-panel transition-colors duration-100 hover:bg-hover"
     >
-      <span className="block text-s text-muted">{frameTexts.wallet}</span>
+      <span className="block text-s text-muted">{frameTexts.wallet[payerOf(wallet.data)]}</span>
       {balance !== undefined ? (
         <span className="flex items-baseline gap-2">
           <strong key={balance} className="block animate-[tick_160ms_ease-out] text-xl font-semibold tracking-tight">

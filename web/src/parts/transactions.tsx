@@ -1,14 +1,15 @@
 import { Link } from "@tanstack/react-router";
-import type { Transaction } from "@/api/types";
+import type { Payer, Transaction } from "@/api/types";
 import { type Column, formatTokens, Time } from "@/design";
+import { payerOf } from "@/parts/wallet/payer";
 import { walletTexts } from "@/texts/account";
 
 const signed = new Intl.NumberFormat("en", { signDisplay: "exceptZero" });
 
 type JobPage = "/jobs/$id" | "/operate/jobs/$id";
 
-/** `jobPage`: the page of jobs for this reader, if there is one. */
-export function transactionColumns(jobPage: JobPage | null): readonly Column<Transaction>[] {
+/** `jobPage`: the page of jobs for this reader, if there is one. `of`: whose wallet the page shows. */
+export function transactionColumns(jobPage: JobPage | null, of: Payer = "user"): readonly Column<Transaction>[] {
   return [
     {
       name: walletTexts.what,
@@ -18,6 +19,7 @@ export function transactionColumns(jobPage: JobPage | null): readonly Column<Tra
         <>
           <span className="block truncate">{walletTexts.types[row.type]}</span>
           <About row={row} jobPage={jobPage} />
+          {payerOf(row) !== of && <span className="block truncate text-muted">{walletTexts.fromTenant}</span>}
           {row.kept ? (
             <span className="block truncate text-muted">{walletTexts.kept(formatTokens(row.kept))}</span>
           ) : null}

@@ -1,4 +1,4 @@
-import type { Transaction } from "@/api/types";
+import type { Payer, Transaction } from "@/api/types";
 import { counted } from "./plurals";
 
 export const accountTexts = {
@@ -13,11 +13,14 @@ export const accountTexts = {
 
 export const walletTexts = {
   balance: "Balance",
-  balanceHint: "Ready to spend",
+  balanceHint: {
+    user: "Ready to spend",
+    tenant: "In the wallet of your tenant, which pays for all its users",
+  } satisfies Record<Payer, string>,
   held: "Held",
   heldHint: (count: number) => (count === 0 ? "No job is active" : `For ${counted(count, "active job")}`),
   holds: "Held for active jobs",
-  holdsText: "When a job completes, its tokens are spent. Otherwise they come back to your balance.",
+  holdsText: "When a job completes, its tokens are spent. Otherwise they come back to the wallet that paid.",
   stored: "What you store",
   storedText:
     "Results and uploads count as storage. Pipelines, runs and inputs of jobs count as database. Delete jobs to make room.",
@@ -39,6 +42,7 @@ export const walletTexts = {
   settled: "settled",
   untitled: (ending: string) => `Job …${ending}`,
   payment: (id: string) => `Payment ${id}`,
+  fromTenant: "Wallet of the tenant",
   noHistory: "No transactions yet",
   noHistoryText: "Payments and the cost of jobs are listed here.",
 };

@@ -1,3 +1,4 @@
+import type { Payer } from "@/api/types";
 import { counted, formatNumber } from "./plurals";
 
 export const effectPageTexts = {
@@ -13,10 +14,13 @@ export const effectPageTexts = {
   formula: "Calculated as",
   measuring: "Measuring the file…",
   wait: "Expected",
-  balance: "You have",
+  balance: { user: "You have", tenant: "Your tenant has" } satisfies Record<Payer, string>,
   free: "Free",
   missing: (count: string) => `You need ${count} more.`,
-  missingText: "Ask the operator of this installation to add tokens.",
+  missingText: {
+    user: "Ask the operator of this installation to add tokens.",
+    tenant: "Your tenant pays for all its users. Ask the operator of this installation to add tokens to its wallet.",
+  } satisfies Record<Payer, string>,
   unavailable: "This effect accepts no jobs at the moment.",
   fromJob: "Filled in from an earlier job.",
   fromJobGone: "The earlier job could not be loaded, so the form shows the default values.",

@@ -16,7 +16,7 @@ export const frameTexts = {
   account: "Account",
   active: (count: number) => `${count} active`,
   activeWord: "active",
-  wallet: "Tokens",
+  wallet: { user: "Tokens", tenant: "Tokens of your tenant" },
   held: (amount: string) => `${amount} held for running jobs`,
   nothingHeld: "None held",
   moreTokens: (amount: string) => `+${amount}`,

@@ -136,7 +136,7 @@ export const runPanelTexts = {
   expected: "Expected",
   jobs: "Images",
   costOpen: "Not known yet",
-  balance: "Your balance",
+  balance: { user: "Your balance", tenant: "Balance of your tenant" },
   tooFew: (missing: string) => `You need ${missing} more for the whole run. It stops when the tokens are spent.`,
   first: "First job",
   firstText: (step: string, seed: number) => `Step “${step}”, seed ${seed}`,

@@ -37,7 +37,7 @@ export const runTexts = {
     approval_needed: "A step waits for your approval.",
     budget_spent: "The next job would exceed the budget. Raise the budget to continue.",
     budget_reached: "A budget of your tenant has no tokens left in this period. The run goes on when the next begins.",
-    insufficient_tokens: "Your wallet has not enough tokens for the next job.",
+    insufficient_tokens: "The wallet that pays has too few tokens for the next job.",
     too_many_active_jobs: "You have as many active jobs as you may have. The run continues when one ends.",
     tenant_at_limit: "The runs of your tenant have as many active jobs as they may have.",
     quota_exceeded: "A quota is used up.",

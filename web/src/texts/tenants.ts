@@ -42,6 +42,7 @@ export const tenantTexts = {
   notFound: "There is no such tenant",
   tabs: "Sections of the tenant",
   users: "Users",
+  wallet: "Wallet",
   limits: "Limits",
   details: (slug: string, pool: string) => `${slug}, in ${pool}`,
   created: "created",

@@ -131,29 +131,6 @@ export const userTexts = {
   roleChanged: (email: string, role: string) => `The role of ${email} is now ${role}.`,
 };
 
-export const creditTexts = {
-  title: (email: string) => `Add tokens to the wallet of ${email}`,
-  amount: "Tokens",
-  amountProblem: "Enter a whole number above 0.",
-  reason: "Reason",
-  reasonHint: "For the audit log, for example the number of an invoice.",
-  now: "Balance now",
-  after: "Balance afterwards",
-  add: (tokens: string) => `Add ${tokens}`,
-  addNothing: "Add tokens",
-  done: (tokens: string) => `Done. The balance is ${tokens}.`,
-  replayed: (tokens: string) => `These tokens had been added already. The balance is ${tokens}.`,
-};
-
-export const userWalletTexts = {
-  balance: "Balance",
-  held: "Held",
-  heldHint: "By active jobs",
-  history: "Wallet history",
-  none: "No transactions yet",
-  noneText: "Added tokens and the cost of jobs are listed here.",
-};
-
 export const userKeysTexts = {
   none: "No API keys",
   noneText: "The user creates keys on the account page.",

@@ -4,6 +4,7 @@ import { meQuery, walletQuery } from "@/api/queries";
 import { formatNumber, formatTokens, Skeleton, Stat, StatusBadge, Time } from "@/design";
 import { formatBytes } from "@/parts/bytes";
 import { JobThumb } from "@/parts/JobThumb";
+import { payerOf } from "@/parts/wallet/payer";
 import { walletTexts } from "@/texts/account";
 import { OwnBudgets } from "./OwnBudgets";
 import { holdsQuery } from "./queries";
@@ -19,7 +20,7 @@ export function WalletTab() {
         <Stat
           label={walletTexts.balance}
           value={wallet.data ? formatNumber(wallet.data.balance) : wait}
-          hint={walletTexts.balanceHint}
+          hint={walletTexts.balanceHint[payerOf(wallet.data)]}
         />
         <Stat
           label={walletTexts.held}

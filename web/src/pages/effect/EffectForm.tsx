@@ -203,7 +203,7 @@ export function EffectForm({ effect, from, isOther, earlier, isEarlierGone }: Pr
         effect={effect}
         price={isBatch ? batchPrice : price}
         jobs={isBatch ? several.files.length : 1}
-        balance={wallet.data?.balance ?? null}
+        wallet={wallet.data}
         refused={refused}
         isUploading={isWaiting}
         isSubmitting={generate.isPending || generate.isSuccess}

@@ -1,10 +1,11 @@
 import { Sparkles } from "lucide-react";
 import type { ReactNode } from "react";
 import type { ApiError } from "@/api/problems";
-import type { Effect } from "@/api/types";
+import type { Effect, Wallet } from "@/api/types";
 import { Button, formatTokens } from "@/design";
 import { waitLine } from "@/parts/effects";
 import { priceText } from "@/parts/price";
+import { payerOf } from "@/parts/wallet/payer";
 import { effectPageTexts } from "@/texts/effect";
 import type { LivePrice } from "./useQuote";
 
@@ -13,8 +14,8 @@ interface Props {
   price: LivePrice;
   /** Number of jobs that the button submits. */
   jobs: number;
-  /** null while it is unknown. */
-  balance: number | null;
+  /** The wallet that pays; undefined while it is unknown. */
+  wallet: Wallet | undefined;
   refused: ApiError | null;
   isUploading: boolean;
   isSubmitting: boolean;
@@ -23,22 +24,14 @@ interface Props {
 }
 
 /** Cost, expected time and the button that submits. */
-export function Summary({
-  effect,
-  price,
-  jobs,
-  balance,
-  refused,
-  isUploading,
-  isSubmitting,
-  isBlocked = false,
-}: Props) {
+export function Summary({ effect, price, jobs, wallet, refused, isUploading, isSubmitting, isBlocked = false }: Props) {
   const { cost } = price;
   const known =
     refused?.code === "insufficient_tokens" && typeof refused.problem.balance === "number"
       ? refused.problem.balance
-      : balance;
+      : (wallet?.balance ?? null);
   const missing = known === null ? 0 : Math.max(0, (cost ?? effect.credits_cost * jobs) - known);
+  const payer = payerOf(wallet);
   const wait = waitLine(effect);
   return (
     <>
@@ -54,12 +47,12 @@ export function Summary({
           </Row>
         )}
         <Row name={effectPageTexts.wait}>{wait.sentence ?? wait.text}</Row>
-        <Row name={effectPageTexts.balance}>{known === null ? "…" : formatTokens(known)}</Row>
+        <Row name={effectPageTexts.balance[payer]}>{known === null ? "…" : formatTokens(known)}</Row>
       </dl>
       {missing > 0 && (
         <p id="missing-tokens" role="alert" className="rounded-s bg-bad-soft px-3 py-2 text-s text-bad">
           <strong className="font-[600]">{effectPageTexts.missing(formatTokens(missing))}</strong>{" "}
-          {effectPageTexts.missingText}
+          {effectPageTexts.missingText[payer]}
         </p>
       )}
       {!effect.is_available && (

@@ -7,6 +7,7 @@ import { Button, Dialog, Field, formatTokens, Input, Textarea } from "@/design";
 import { titled } from "@/parts/form/values";
 import type { PipelineTemplate } from "@/parts/pipeline/queries";
 import { Refusal } from "@/parts/Refusal";
+import { payerOf } from "@/parts/wallet/payer";
 import { pipelinesTexts, runPanelTexts } from "@/texts/pipelines";
 import { useStartTemplate } from "./useStartTemplate";
 
@@ -52,7 +53,7 @@ export function StartTemplateDialog({ template, onClose }: { template: PipelineT
         <Field
           label={runPanelTexts.budget}
           hint={runPanelTexts.budgetHint}
-          aside={wallet.data && `${runPanelTexts.balance}: ${formatTokens(wallet.data.balance)}`}
+          aside={wallet.data && `${runPanelTexts.balance[payerOf(wallet.data)]}: ${formatTokens(wallet.data.balance)}`}
           error={fieldReason(start.error, "budget")}
         >
           <Input

@@ -10,6 +10,7 @@ import { initialOf, type Json, type Path, type Problem, payloadOf, problemsOf, w
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { SchemaForm } from "@/parts/SchemaForm";
 import { useDraft } from "@/parts/useDraft";
+import { payerOf } from "@/parts/wallet/payer";
 import { effectPageTexts } from "@/texts/effect";
 import { formTexts } from "@/texts/form";
 import { taskTexts } from "@/texts/tasks";
@@ -40,6 +41,7 @@ export function TaskForm({ actor, earlier, from, variant: wanted, onVariant, onS
     ...refusedFields(refused),
   };
   const missing = cost != null && wallet.data ? Math.max(0, cost - wallet.data.balance) : 0;
+  const payer = payerOf(wallet.data);
   const change = (path: Path, next: Json | undefined) => {
     task.reset();
     setValue((now) => withValue(now, path, next));
@@ -102,14 +104,14 @@ export function TaskForm({ actor, earlier, from, variant: wanted, onVariant, onS
           </dd>
         </div>
         <div className="flex justify-between gap-4">
-          <dt className="text-muted">{effectPageTexts.balance}</dt>
+          <dt className="text-muted">{effectPageTexts.balance[payer]}</dt>
           <dd className="num">{wallet.data ? formatTokens(wallet.data.balance) : "…"}</dd>
         </div>
       </dl>
       {missing > 0 && (
         <p role="alert" className="rounded-s bg-bad-soft px-3 py-2 text-s text-bad">
           <strong className="font-[600]">{effectPageTexts.missing(formatTokens(missing))}</strong>{" "}
-          {effectPageTexts.missingText}
+          {effectPageTexts.missingText[payer]}
         </p>
       )}
       {actor.is_active && !actor.is_ready && (

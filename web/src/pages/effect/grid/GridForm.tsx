@@ -144,7 +144,7 @@ export function GridForm({ effect }: { effect: Effect }) {
         effect={effect}
         price={price}
         jobs={jobs}
-        balance={wallet.data?.balance ?? null}
+        wallet={wallet.data}
         refused={refused}
         isUploading={isWaiting}
         isSubmitting={batch.isPending || batch.isSuccess}

@@ -15,6 +15,7 @@ import { SpendingTab } from "./spending/SpendingTab";
 import { TenantFiguresRow } from "./TenantFiguresRow";
 import { TenantHead } from "./TenantHead";
 import { TenantUsers } from "./TenantUsers";
+import { TenantWallet } from "./TenantWallet";
 import { WeightForm } from "./WeightForm";
 
 export function TenantPage() {
@@ -38,6 +39,7 @@ export function TenantPage() {
         onChange={(value) => void navigate({ search: value === "users" ? {} : { tab: value }, replace: true })}
         tabs={[
           { value: "users", label: texts.users, content: <TenantUsers tenant={tenant} /> },
+          { value: "wallet", label: texts.wallet, content: <TenantWallet tenant={tenant} /> },
           { value: "limits", label: texts.limits, content: <Limits id={id} /> },
           { value: "budgets", label: budgetsTexts.tab, content: <BudgetsTab tenant={tenant} /> },
           { value: "spending", label: spendingTexts.tab, content: <SpendingTab tenant={id} /> },

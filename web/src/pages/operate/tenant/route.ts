@@ -4,7 +4,7 @@ import { operatorRoute } from "@/frame/routes";
 import { oneOf } from "@/parts/search-params";
 import { RANGES, type Range } from "./spending/ranges";
 
-export const TENANT_TABS = ["users", "limits", "budgets", "spending"] as const;
+export const TENANT_TABS = ["users", "wallet", "limits", "budgets", "spending"] as const;
 export type TenantTab = (typeof TENANT_TABS)[number];
 
 export interface TenantSearch {

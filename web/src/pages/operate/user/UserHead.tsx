@@ -9,8 +9,8 @@ import { LinkButton } from "@/parts/LinkButton";
 import { useRole } from "@/parts/useRole";
 import { UserState } from "@/parts/user/columns";
 import { rolesOf } from "@/parts/user/roles";
+import { TokensDialog } from "@/parts/wallet/TokensDialog";
 import { roleTexts, userTexts as texts } from "@/texts/users";
-import { CreditDialog } from "./CreditDialog";
 import { DisableDialog } from "./DisableDialog";
 import { ResetDialog } from "./ResetDialog";
 import { RoleDialog } from "./RoleDialog";
@@ -66,7 +66,13 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
           </>
         }
       />
-      {question === "credit" && <CreditDialog user={user} onClose={close} />}
+      {question === "credit" && (
+        <TokensDialog
+          owner={{ kind: "user", id: user.id, name: user.email, tenant: user.tenant_id }}
+          kind="credit"
+          onClose={close}
+        />
+      )}
       {question === "role" && <RoleDialog user={user} onClose={close} />}
       {question === "reset" && <ResetDialog user={user} onClose={close} />}
       {question === "disable" && <DisableDialog user={user} onClose={close} />}

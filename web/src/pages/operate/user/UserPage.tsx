@@ -6,12 +6,12 @@ import { Empty, Tabs } from "@/design";
 import { LinkButton } from "@/parts/LinkButton";
 import { Pending } from "@/parts/Pending";
 import { useTitle } from "@/parts/useTitle";
+import { OwnedWallet } from "@/parts/wallet/OwnedWallet";
 import { userTexts as texts } from "@/texts/users";
 import { userQuery } from "./queries";
 import { UserHead } from "./UserHead";
 import { UserKeys } from "./UserKeys";
 import { UserSessions } from "./UserSessions";
-import { UserWallet } from "./UserWallet";
 
 export function UserPage() {
   const { id } = useParams({ from: "/framed/operator/operate/users/$id" });
@@ -32,7 +32,11 @@ export function UserPage() {
         value={tab}
         onChange={(value) => void navigate({ search: value === "wallet" ? {} : { tab: value }, replace: true })}
         tabs={[
-          { value: "wallet", label: texts.wallet, content: <UserWallet id={id} /> },
+          {
+            value: "wallet",
+            label: texts.wallet,
+            content: <OwnedWallet owner={{ kind: "user", id, name: user.email, tenant: user.tenant_id }} />,
+          },
           { value: "keys", label: texts.keys, content: <UserKeys id={id} /> },
           { value: "sessions", label: texts.sessions, content: <UserSessions user={user} /> },
         ]}

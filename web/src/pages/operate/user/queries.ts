@@ -1,36 +1,15 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
-import { BY_NUMBER, BY_TEXT } from "@/api/cursors";
+import { BY_TEXT } from "@/api/cursors";
 import { keys } from "@/api/keys";
 
 const PER_PAGE = 50;
-const REFRESH_MS = 10_000;
 const of = (id: string) => ({ path: { user_id: id } });
 
 export const userQuery = (id: string) =>
   queryOptions({
     queryKey: keys.user(id),
     queryFn: ({ signal }) => data(api.GET("/api/admin/users/{user_id}", { params: of(id), signal })),
-  });
-
-export const userWalletQuery = (id: string) =>
-  queryOptions({
-    queryKey: keys.userWallet(id),
-    queryFn: ({ signal }) => data(api.GET("/api/admin/users/{user_id}/wallet", { params: of(id), signal })),
-    refetchInterval: REFRESH_MS,
-  });
-
-export const userTransactionsQuery = (id: string) =>
-  infiniteQueryOptions({
-    queryKey: keys.userTransactions(id),
-    queryFn: ({ pageParam, signal }) =>
-      data(
-        api.GET("/api/admin/users/{user_id}/wallet/transactions", {
-          params: { ...of(id), query: { cursor: pageParam, limit: PER_PAGE } },
-          signal,
-        }),
-      ),
-    ...BY_NUMBER,
   });
 
 export const userKeysQuery = (id: string) =>

@@ -1,38 +1,43 @@
 import { useQuery } from "@tanstack/react-query";
 import { useRef } from "react";
-import { api, data } from "@/api/client";
 import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
-import type { Schemas } from "@/api/types";
 import { formatTokens } from "@/design";
 import { FormDialog } from "@/parts/form/FormDialog";
 import { FormField } from "@/parts/form/FormField";
 import { useForm } from "@/parts/form/useForm";
 import { notifyDone } from "@/parts/notify";
 import { useSave } from "@/parts/useAction";
-import { creditTexts as texts } from "@/texts/users";
-import { amountOf } from "./amounts";
-import { userWalletQuery } from "./queries";
+import { creditTexts, debitTexts, amountTexts as texts } from "@/texts/wallets";
+import { amountOf, amountProblem, balanceAfter } from "./amounts";
+import { type Movement, moveTokens, ownedWalletQuery, type WalletOwner } from "./owners";
 
-/** One user action is one credit, however often the request is sent: see IdempotencyKey. */
-export function CreditDialog({ user, onClose }: { user: Schemas["User"]; onClose: () => void }) {
-  const wallet = useQuery(userWalletQuery(user.id));
+const TEXTS = { credit: creditTexts, debit: debitTexts } as const;
+
+interface Props {
+  owner: WalletOwner;
+  kind: Movement;
+  onClose: () => void;
+}
+
+/** One user action moves tokens once, however often the request is sent: see IdempotencyKey. */
+export function TokensDialog({ owner, kind, onClose }: Props) {
+  const wallet = useQuery(ownedWalletQuery(owner));
+  const balance = wallet.data?.balance;
   const form = useForm({
     saved: { amount: "", reason: "" },
-    save: useCredit(user, onClose),
+    save: useMovement(owner, kind, onClose),
     body: ({ amount, reason }) => ({ amount: amountOf(amount) ?? 0, reason: reason.trim() }),
-    check: (values) => ({
-      amount: values.amount.trim() !== "" && amountOf(values.amount) === null && texts.amountProblem,
-    }),
+    check: (values) => ({ amount: amountProblem(values.amount, balance, kind) }),
   });
   const amount = amountOf(form.values.amount);
-  const balance = wallet.data?.balance;
+  const own = TEXTS[kind];
   return (
     <FormDialog
       form={form}
-      title={texts.title(user.email)}
-      action={amount === null ? texts.addNothing : texts.add(formatTokens(amount))}
-      disabled={amount === null || !form.values.reason.trim()}
+      title={own.title(owner.name)}
+      action={amount === null ? own.sendNothing : own.send(formatTokens(amount))}
+      disabled={amount === null || !form.isValid || !form.values.reason.trim()}
       onClose={onClose}
     >
       <FormField
@@ -48,7 +53,7 @@ export function CreditDialog({ user, onClose }: { user: Schemas["User"]; onClose
         form={form}
         name="reason"
         label={texts.reason}
-        hint={texts.reasonHint}
+        hint={own.reasonHint}
         autoComplete="off"
         maxLength={200}
       />
@@ -57,26 +62,23 @@ export function CreditDialog({ user, onClose }: { user: Schemas["User"]; onClose
           <dt className="text-muted">{texts.now}</dt>
           <dd className="text-right">{formatTokens(balance)}</dd>
           <dt className="text-muted">{texts.after}</dt>
-          <dd className="text-right font-[550]">{formatTokens(balance + (amount ?? 0))}</dd>
+          <dd className="text-right font-[550]">
+            {formatTokens(form.isValid ? balanceAfter(balance, amount, kind) : balance)}
+          </dd>
         </dl>
       )}
     </FormDialog>
   );
 }
 
-function useCredit(user: Schemas["User"], onDone: () => void) {
+function useMovement(owner: WalletOwner, kind: Movement, onDone: () => void) {
   const idempotencyKey = useRef(new IdempotencyKey());
   return useSave({
     mutationFn: (body: { amount: number; reason: string }) =>
-      data(
-        api.POST("/api/admin/users/{user_id}/credits", {
-          params: { path: { user_id: user.id }, header: { "idempotency-key": idempotencyKey.current.of(body) } },
-          body,
-        }),
-      ),
-    changes: [keys.userWallet(user.id), keys.wallet],
+      moveTokens(owner, kind, body, idempotencyKey.current.of(body)),
+    changes: [keys.ownedWallet(owner.kind, owner.id), keys.allTenantFigures, keys.wallet],
     onSuccess: ({ balance, replayed }) => {
-      void notifyDone((replayed ? texts.replayed : texts.done)(formatTokens(balance)));
+      void notifyDone(TEXTS[kind][replayed ? "replayed" : "done"](formatTokens(balance)));
       onDone();
     },
     // The dialog closes after a success and its key with it, so a later click cannot send it again.
