@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callsheet.budgets.budgets import Budgets
+from callsheet.identity.accounts.tenant_pools import TenantRouting
+from callsheet.identity.audit_log import AuditLog
 from callsheet.jobs.submit.submission import SubmittedJob
-from callsheet.wire.errors import BudgetReached
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.wire.errors import BudgetReached, Conflict
+from callsheet.wire.money.budgets import BudgetPeriod, CreateBudget
 from tests.support.jobs.budgets import add_budget, taken
 from tests.support.jobs.core import Core, Member
+from tests.support.jobs.crashes import crashed_at
 
 
 async def refused(core: Core, member: Member, **changes: Any) -> BudgetReached:
@@ -209,3 +215,29 @@ async def test_a_day_with_a_change_of_the_clock_has_its_own_length(
             "SELECT day_begins($1, $2), budget_resets('day', $2, $1)", day, zone
         )
     assert resets_at - starts_at == timedelta(hours=hours)
+
+
+async def test_a_repeated_creation_writes_the_audit_line_that_a_crash_prevented(core: Core) -> None:
+    ann = await core.member()
+    budgets = Budgets(core.databases, TenantRouting(core.databases), AuditLog(core.databases))
+
+    async def create(name: str = "all", limit: int = 40) -> UUID:
+        wanted = CreateBudget(name=name, period=BudgetPeriod.DAY, limit=limit)
+        return (await budgets.create("operator", ann.tenant_id, wanted)).id
+
+    async def lines() -> list[str]:
+        query = "SELECT subject_id FROM audit_logs WHERE action = 'budget.create' AND tenant_id = $1 ORDER BY id"
+        return [row["subject_id"] for row in await core.rows(core.databases.central, query, ann.tenant_id)]
+
+    assert await crashed_at(Failpoint.BUDGET_BEFORE_AUDIT, create())
+    assert await lines() == []
+    with pytest.raises(Conflict):
+        await create(limit=41)
+    # Several repeats at once: one of them gets the budget, and it has one line.
+    repeats = await asyncio.gather(*(create() for _ in range(4)), return_exceptions=True)
+    [made] = [each for each in repeats if isinstance(each, UUID)]
+    assert [type(each) for each in repeats if each != made] == [Conflict] * 3
+    with pytest.raises(Conflict):
+        await create()
+    other = await create("other")
+    assert await lines() == [str(made), str(other)]

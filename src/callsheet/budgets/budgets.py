@@ -15,6 +15,7 @@ from callsheet.identity.audit_log import AuditLog
 from callsheet.plumbing.database.database import Database
 from callsheet.plumbing.database.databases import Databases
 from callsheet.plumbing.database.sql import statements
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound, QuotaExceeded
@@ -58,9 +59,14 @@ class Budgets:
         self._audit = audit
 
     async def create(self, actor: str, tenant_id: UUID, wanted: CreateBudget) -> Budget:
+        """Creates a budget, and then its line in the audit log.
+
+        A process may crash between the two commits. The client then got no response and repeats the request, which
+        finds the budget without its line, and writes the line.
+        """
         pool = await self._routing.pool_of_tenant(tenant_id)
         await self._check_subjects(tenant_id, wanted)
-        budget_id = uuid7()
+        values = {"tenant_id": tenant_id, "token_limit": wanted.limit, **wanted.model_dump(exclude={"limit"})}
         async with pool.transaction() as connection:
             await SQL["lock_budgets"].run(connection, tenant_id=tenant_id)
             if not await SQL["has_time_zone"].value(connection, time_zone=wanted.time_zone):
@@ -68,19 +74,19 @@ class Budgets:
                     "time_zone", "There is no such time zone. Use a name like Europe/Berlin or UTC."
                 )
             number = await SQL["count_budgets"].value(connection, tenant_id=tenant_id)
-            if number >= MAX_BUDGETS:
+            created = await SQL["create_budget"].value(connection, id=uuid7(), **values)
+            if created is not None and number >= MAX_BUDGETS:
                 detail = f"The tenant has {counted(number, 'budget')}, and the limit is {MAX_BUDGETS}. Delete one."
                 raise QuotaExceeded("budgets", number, MAX_BUDGETS, detail)
-            created = await SQL["create_budget"].value(
-                connection,
-                tenant_id=tenant_id,
-                id=budget_id,
-                token_limit=wanted.limit,
-                **wanted.model_dump(exclude={"limit"}),
-            )
-            if created is None:
-                raise _name_is_taken(wanted.name)
-        await self._audit.add(actor, "budget.create", "budget", budget_id, tenant_id, **wanted.model_dump(mode="json"))
+            budget_id = created or await SQL["find_new_budget"].value(connection, **values)
+        if budget_id is None:
+            raise _name_is_taken(wanted.name)
+        await hit(Failpoint.BUDGET_BEFORE_AUDIT)
+        was_missing = await self._audit.add_if_missing(
+            actor, "budget.create", "budget", budget_id, tenant_id, {}, **wanted.model_dump(mode="json")
+        )
+        if created is None and not was_missing:
+            raise _name_is_taken(wanted.name)
         return await self.get(tenant_id, budget_id)
 
     async def page(self, tenant_id: UUID, cursor: UUID | None, limit: int) -> Page[Budget]:

@@ -32,6 +32,14 @@ VALUES (:tenant_id, :id, :name, :user_id, :key_id, :provider, :period, :time_zon
 ON CONFLICT (tenant_id, name) DO NOTHING
 RETURNING id
 
+-- name: find_new_budget
+-- A budget of the last day that is as it was wanted. Lines of the audit log are kept for longer.
+SELECT id FROM budgets
+WHERE tenant_id = :tenant_id AND name = :name AND user_id IS NOT DISTINCT FROM :user_id
+  AND key_id IS NOT DISTINCT FROM :key_id AND provider IS NOT DISTINCT FROM :provider AND period = :period
+  AND time_zone = :time_zone AND token_limit = :token_limit
+  AND created_at > clock_timestamp() - interval '1 day'
+
 -- name: list_budgets
 {budget_with_period}
 WHERE b.tenant_id = :tenant_id AND b.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)

@@ -114,13 +114,17 @@ class AuditLog:
         tenant_id: UUID | None,
         identity: Mapping[str, object],
         **details: object,
-    ) -> None:
-        """Writes a line unless there is one with this `identity` in its details, for example the id of a payment."""
+    ) -> bool:
+        """Writes a line unless there is one with this `identity` in its details, for example the id of a payment.
+        Returns whether it was missing.
+        """
         async with self._databases.central.transaction() as connection:
             await SQL["lock_subject"].run(connection, subject_id=str(subject_id))
             line = {"action": action, "subject_type": subject_type, "subject_id": str(subject_id)}
-            if not await SQL["has_line"].value(connection, **line, details=_written(identity)):
+            is_missing = not await SQL["has_line"].value(connection, **line, details=_written(identity))
+            if is_missing:
                 await record(connection, actor, action, subject_type, subject_id, tenant_id, **identity, **details)
+        return is_missing
 
     async def list(self, wanted: AuditFilter, before: int | None, limit: int) -> Page[AuditEntry]:
         """The entries, newest first."""

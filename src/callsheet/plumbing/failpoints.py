@@ -38,6 +38,7 @@ class Failpoint(StrEnum):
     ENDPOINT_MAIL_SENT_BEFORE_ROW = "endpoint_mail.sent_before_row"
     REQUEST_BEFORE_RESPONSE = "request.before_response"
     CREDIT_BEFORE_AUDIT = "credit.before_audit"
+    BUDGET_BEFORE_AUDIT = "budget.before_audit"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     BATCH_BEFORE_RELAY = "batch.before_relay"
     BATCH_CANCEL_BEFORE_RELAY = "batch.cancel_before_relay"
