@@ -82,12 +82,14 @@ FROM (
 ORDER BY line.id DESC
 
 -- name: list_transactions_of_tenant
--- What happened with the wallet of the tenant: its payments, and the jobs of all users.
+-- What happened with the wallet of the tenant: its payments, and the jobs of all users. By -id, which only the index of
+-- these lines has: by id, PostgreSQL takes the primary key for a tenant with many lines, and reads the lines of other
+-- tenants that are newer (measured: 2,259 instead of 209 blocks with 100,000 of them).
 SELECT {line_and_job}
 FROM (
     SELECT {line_columns} FROM token_transactions
-    WHERE tenant_id = :tenant_id AND of_tenant AND id < coalesce(:before, 9223372036854775807)
-    ORDER BY id DESC LIMIT :limit
+    WHERE tenant_id = :tenant_id AND of_tenant AND -id > -coalesce(:before, 9223372036854775807)
+    ORDER BY -id LIMIT :limit
 ) line {with_job}
 ORDER BY line.id DESC
 

@@ -58,7 +58,7 @@ CREATE UNIQUE INDEX one_line_per_payment ON token_transactions (provider_transac
 CREATE UNIQUE INDEX one_settlement_per_cycle ON token_transactions (tenant_id, job_id, charge_cycle)
     WHERE type IN ('JOB_CONSUME', 'JOB_REFUND');
 CREATE INDEX transactions_of_user ON token_transactions (tenant_id, user_id, id DESC);
-CREATE INDEX transactions_of_tenant ON token_transactions (tenant_id, id DESC) WHERE of_tenant;
+CREATE INDEX transactions_of_tenant ON token_transactions (tenant_id, (-id)) WHERE of_tenant;
 
 -- The locks under which tokens of a user are taken: the lock of the user, then the wallet of the tenant if it pays, then
 -- its budgets. Returns the balance of the wallet that pays. The order is the one of 0012_budgets.sql.
