@@ -44,10 +44,8 @@ FleetTokenId = Annotated[int, Path(ge=1, le=2**62)]
 
 
 def admin_worker_router(workers: Workers, authentication: Authentication) -> Router:
-    manage = authentication.may(Permission.MANAGE_FLEET)
-    router = Router(
-        prefix="/api/admin/workers", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
-    )
+    see, manage = authentication.may(Permission.SEE_FLEET), authentication.may(Permission.MANAGE_FLEET)
+    router = Router(prefix="/api/admin/workers", tags=["admin"], dependencies=[see])
 
     @router.get("")
     async def list_workers(
