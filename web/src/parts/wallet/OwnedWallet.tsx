@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import { Empty, formatNumber, Skeleton, Stat } from "@/design";
 import { seesOperate } from "@/frame/navigation";
 import { PagedTable } from "@/parts/PagedTable";
+import { Pending } from "@/parts/Pending";
 import { transactionColumns } from "@/parts/transactions";
 import { useRole } from "@/parts/useRole";
 import { ownedWalletTexts as texts } from "@/texts/wallets";
@@ -13,7 +14,8 @@ import { payerOf } from "./payer";
 
 /** A wallet and its history, for operators and administrators. `actions` are beside the balance. */
 export function OwnedWallet({ owner, actions }: { owner: WalletOwner; actions?: ReactNode }) {
-  const { data } = useQuery(ownedWalletQuery(owner));
+  const wallet = useQuery(ownedWalletQuery(owner));
+  const { data } = wallet;
   const query = useInfiniteQuery(ownedTransactionsQuery(owner));
   const { me } = useRole();
   const wait = <Skeleton className="my-1 h-6 w-20" />;
@@ -35,10 +37,14 @@ export function OwnedWallet({ owner, actions }: { owner: WalletOwner; actions?: 
         </p>
       )}
       <div className="flex flex-wrap items-end justify-between gap-4">
-        <div className="grid max-w-xl min-w-0 grow grid-cols-2 gap-4">
-          <Stat label={texts.balance} value={data ? formatNumber(data.balance) : wait} />
-          <Stat label={texts.held} value={data ? formatNumber(data.held) : wait} hint={texts.heldHint} />
-        </div>
+        {data === undefined && wallet.error ? (
+          <Pending query={wallet} className="h-24" />
+        ) : (
+          <div className="grid max-w-xl min-w-0 grow grid-cols-2 gap-4">
+            <Stat label={texts.balance} value={data ? formatNumber(data.balance) : wait} />
+            <Stat label={texts.held} value={data ? formatNumber(data.held) : wait} hint={texts.heldHint} />
+          </div>
+        )}
         {actions && <div className="flex flex-wrap gap-2">{actions}</div>}
       </div>
       <PagedTable

@@ -21,19 +21,22 @@ export function TenantWallet({ tenant }: { tenant: Schemas["Tenant"] }) {
   const owner: WalletOwner = { kind: "tenant", id: tenant.id, name: tenant.name, tenant: tenant.id };
   const [dialog, setDialog] = useState<"payer" | Movement | null>(null);
   const { mayOperate } = useRole();
-  const { data: wallet } = useQuery(ownedWalletQuery(owner));
+  const { data: wallet, error } = useQuery(ownedWalletQuery(owner));
   const close = () => setDialog(null);
   return (
     <div className="grid max-w-5xl grid-cols-[minmax(0,1fr)] gap-6">
-      <Section
-        title={texts.title}
-        actions={
-          mayOperate &&
-          wallet && <Button onClick={() => setDialog("payer")}>{texts.change[otherPayer(payerOf(wallet))]}</Button>
-        }
-      >
-        {wallet ? <p className="max-w-prose">{texts.now[payerOf(wallet)]}</p> : <Skeleton className="h-5 w-72" />}
-      </Section>
+      {/* The wallet below says why it could not be read. */}
+      {(wallet || !error) && (
+        <Section
+          title={texts.title}
+          actions={
+            mayOperate &&
+            wallet && <Button onClick={() => setDialog("payer")}>{texts.change[otherPayer(payerOf(wallet))]}</Button>
+          }
+        >
+          {wallet ? <p className="max-w-prose">{texts.now[payerOf(wallet)]}</p> : <Skeleton className="h-5 w-72" />}
+        </Section>
+      )}
       <OwnedWallet
         owner={owner}
         actions={
