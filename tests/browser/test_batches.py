@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
@@ -56,6 +58,34 @@ async def test_several_files_become_a_batch_and_its_results_a_grid(
     await page.get_by_role("link", name="Item 2 harbour.png").click()
     await page.get_by_role("link", name="Item 2", exact=True).click()
     await expect(page).to_have_url(re.compile(batch["id"]))
+
+
+async def test_a_page_on_a_slow_network_is_a_skeleton_in_its_frame(
+    signed_in: Page, stack: Stack, account: Account
+) -> None:
+    page = signed_in
+    wanted = {"effect_id": "imagine", "grid": {"values": {"prompt": ["a dune", "an island"]}}}
+    async with stack.client(account.headers) as client:
+        batch = (await client.post("/api/batches", json=wanted)).json()["id"]
+    knows_user, knows_batch = asyncio.Event(), asyncio.Event()
+
+    def after(event: asyncio.Event) -> Callable[[Route], Awaitable[None]]:
+        async def wait(route: Route) -> None:
+            await event.wait()
+            await route.continue_()
+
+        return wait
+
+    await page.route("**/api/me", after(knows_user))
+    await page.route(f"**/api/batches/{batch}", after(knows_batch))
+    await page.goto(f"/batches/{batch}")
+    await expect(page.locator("#first")).to_be_visible()
+    knows_user.set()
+    await expect(page.get_by_role("main").get_by_role("status")).to_have_text(app_text("frame.frame.loading"))
+    await expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    await expect(page.locator("#first")).to_be_hidden()
+    knows_batch.set()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Imagine: 2 items")
 
 
 async def test_batches_are_listed_with_their_progress_without_a_reload(

@@ -5,6 +5,7 @@ import { queryClient } from "./api/query-client";
 import { Messages } from "./frame/Messages";
 import { NotFound } from "./frame/NotFound";
 import { PageError } from "./frame/PageError";
+import { PagePending } from "./frame/PagePending";
 import { framedRoute, homeRoute, operatorRoute, otherRoute, rootRoute } from "./frame/routes";
 import { accountRoute } from "./pages/account/route";
 import { batchRoute } from "./pages/batch/route";
@@ -97,6 +98,9 @@ const router = createRouter({
   defaultPreloadStaleTime: 0,
   defaultErrorComponent: PageError,
   defaultNotFoundComponent: NotFound,
+  defaultPendingComponent: PagePending,
+  // A page that opens sooner shows no skeleton, so nothing flashes on a fast network.
+  defaultPendingMs: 300,
   scrollRestoration: true,
 });
 

@@ -33,6 +33,9 @@ export const framedRoute = createRoute({
   getParentRoute: () => rootRoute,
   id: "framed",
   component: lazyRouteComponent(() => import("./Frame"), "Frame"),
+  // A skeleton of this route would stay until the whole page is ready. The frame appears once the user is known; until
+  // then, the skeleton of index.html.
+  pendingMs: Infinity,
   beforeLoad: async ({ context, location }) => {
     try {
       await context.queryClient.ensureQueryData(meQuery);

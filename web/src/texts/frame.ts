@@ -3,6 +3,7 @@ export const frameTexts = {
   close: "Close",
   copied: "Copied",
   notCopied: "Could not copy",
+  loading: "Loading",
   skip: "Skip to the content",
   navigation: "Main",
   create: "Create",

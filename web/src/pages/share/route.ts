@@ -18,4 +18,6 @@ export const shareRoute = createRoute({
   },
   notFoundComponent: ShareEnded,
   component: lazyRouteComponent(() => import("./SharePage"), "SharePage"),
+  // Until then, the skeleton of index.html.
+  pendingMs: Infinity,
 });
