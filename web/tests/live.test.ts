@@ -32,6 +32,20 @@ test("a response that has arrived is requested once", async () => {
   leave();
 });
 
+test("a first response that fails while a job ends is not requested again, so the page shows the reason", async () => {
+  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } });
+  const requests: ((reason: Error) => void)[] = [];
+  const queryFn = () => new Promise<string>((_, reject) => requests.push(reject));
+  const observer = new QueryObserver(client, { queryKey: ["job", "1"], queryFn });
+  const leave = observer.subscribe(() => undefined);
+  const refetched = refetch(client, ["job"]);
+  requests[0]?.(new Error("away"));
+  await refetched;
+  expect(requests).toHaveLength(1);
+  expect(observer.getCurrentResult().error?.message).toBe("away");
+  leave();
+});
+
 test("a wallet that arrives as an event is newer than the response in flight", async () => {
   const client = new QueryClient();
   const [before, after] = [5, 0].map((held) => ({ balance: 1000 - held, held }) as unknown as Wallet);

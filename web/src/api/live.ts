@@ -136,5 +136,8 @@ export async function refetch(client: QueryClient, queryKey: readonly unknown[])
     .getQueryCache()
     .findAll({ queryKey, fetchStatus: "fetching", predicate: (query) => query.state.data === undefined });
   await client.invalidateQueries({ queryKey });
-  for (const query of first) void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+  for (const query of first) {
+    // A request that failed brought nothing old. Again at once, it would only hide the reason.
+    if (query.state.data !== undefined) void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+  }
 }

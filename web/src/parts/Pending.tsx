@@ -1,15 +1,16 @@
 import { Skeleton } from "@/design";
-import { ProblemPanel } from "./ProblemPanel";
+import { type Failing, ProblemPanel, useReason } from "./ProblemPanel";
 
 interface Props {
   /** A query without data. */
-  query: { error: Error | null; refetch: () => unknown };
+  query: Failing & { refetch: () => unknown };
   /** Size of the skeleton. */
   className: string;
 }
 
 /** Replaces the content of a query that has no data: a skeleton, or the reason why it failed. */
 export function Pending({ query, className }: Props) {
-  if (query.error) return <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />;
+  const reason = useReason(query);
+  if (reason) return <ProblemPanel error={reason} onRetry={() => void query.refetch()} isRetrying={!query.error} />;
   return <Skeleton className={className} />;
 }
