@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { Empty, formatNumber, Skeleton, Stat } from "@/design";
 import { seesOperate } from "@/frame/navigation";
 import { PagedTable } from "@/parts/PagedTable";
-import { Pending } from "@/parts/Pending";
+import { ProblemPanel, useReason } from "@/parts/ProblemPanel";
 import { transactionColumns } from "@/parts/transactions";
 import { useRole } from "@/parts/useRole";
 import { ownedWalletTexts as texts } from "@/texts/wallets";
@@ -17,7 +17,13 @@ export function OwnedWallet({ owner, actions }: { owner: WalletOwner; actions?: 
   const wallet = useQuery(ownedWalletQuery(owner));
   const { data } = wallet;
   const query = useInfiniteQuery(ownedTransactionsQuery(owner));
+  const reason = useReason(wallet);
+  const isUnread = data === undefined && reason !== null;
   const { me } = useRole();
+  const readAgain = () => {
+    void wallet.refetch();
+    void query.refetch();
+  };
   const wait = <Skeleton className="my-1 h-6 w-20" />;
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
@@ -37,8 +43,8 @@ export function OwnedWallet({ owner, actions }: { owner: WalletOwner; actions?: 
         </p>
       )}
       <div className="flex flex-wrap items-end justify-between gap-4">
-        {data === undefined && wallet.error ? (
-          <Pending query={wallet} className="h-24" />
+        {isUnread ? (
+          <ProblemPanel error={reason} onRetry={readAgain} isRetrying={!wallet.error} />
         ) : (
           <div className="grid max-w-xl min-w-0 grow grid-cols-2 gap-4">
             <Stat label={texts.balance} value={data ? formatNumber(data.balance) : wait} />
@@ -47,13 +53,16 @@ export function OwnedWallet({ owner, actions }: { owner: WalletOwner; actions?: 
         )}
         {actions && <div className="flex flex-wrap gap-2">{actions}</div>}
       </div>
-      <PagedTable
-        query={query}
-        columns={transactionColumns(me && seesOperate(me.role) ? "/operate/jobs/$id" : null, owner.kind)}
-        rowKey={(row) => row.id}
-        label={texts.history}
-        empty={<Empty icon={<Receipt size={20} />} title={texts.none} text={texts.noneText} />}
-      />
+      {/* The history of a wallet that cannot be read is missing for the same reason. */}
+      {(!isUnread || query.data) && (
+        <PagedTable
+          query={query}
+          columns={transactionColumns(me && seesOperate(me.role) ? "/operate/jobs/$id" : null, owner.kind)}
+          rowKey={(row) => row.id}
+          label={texts.history}
+          empty={<Empty icon={<Receipt size={20} />} title={texts.none} text={texts.noneText} />}
+        />
+      )}
     </div>
   );
 }

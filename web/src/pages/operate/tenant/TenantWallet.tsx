@@ -7,6 +7,7 @@ import type { Schemas, Wallet } from "@/api/types";
 import { Button, Skeleton } from "@/design";
 import { ConfirmDialog } from "@/parts/ConfirmDialog";
 import { notifyDone } from "@/parts/notify";
+import { useReason } from "@/parts/ProblemPanel";
 import { Section } from "@/parts/Section";
 import { useSave } from "@/parts/useAction";
 import { useRole } from "@/parts/useRole";
@@ -21,12 +22,14 @@ export function TenantWallet({ tenant }: { tenant: Schemas["Tenant"] }) {
   const owner: WalletOwner = { kind: "tenant", id: tenant.id, name: tenant.name, tenant: tenant.id };
   const [dialog, setDialog] = useState<"payer" | Movement | null>(null);
   const { mayOperate } = useRole();
-  const { data: wallet, error } = useQuery(ownedWalletQuery(owner));
+  const read = useQuery(ownedWalletQuery(owner));
+  const wallet = read.data;
+  const reason = useReason(read);
   const close = () => setDialog(null);
   return (
     <div className="grid max-w-5xl grid-cols-[minmax(0,1fr)] gap-6">
       {/* The wallet below says why it could not be read. */}
-      {(wallet || !error) && (
+      {(wallet || !reason) && (
         <Section
           title={texts.title}
           actions={
