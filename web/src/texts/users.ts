@@ -105,6 +105,7 @@ export const userTexts = {
   auditLog: "Audit log",
   actions: "Actions",
   credit: "Add tokens",
+  debit: "Take tokens back…",
   role: "Change role…",
   reset: "Create password link…",
   disable: "Disable…",

@@ -9,6 +9,7 @@ import { LinkButton } from "@/parts/LinkButton";
 import { useRole } from "@/parts/useRole";
 import { UserState } from "@/parts/user/columns";
 import { rolesOf } from "@/parts/user/roles";
+import type { Movement } from "@/parts/wallet/owners";
 import { TokensDialog } from "@/parts/wallet/TokensDialog";
 import { roleTexts, userTexts as texts } from "@/texts/users";
 import { DisableDialog } from "./DisableDialog";
@@ -16,7 +17,7 @@ import { ResetDialog } from "./ResetDialog";
 import { RoleDialog } from "./RoleDialog";
 import { UserMenu } from "./UserMenu";
 
-export type UserQuestion = "credit" | "role" | "reset" | "disable";
+export type UserQuestion = Movement | "role" | "reset" | "disable";
 
 export function UserHead({ user }: { user: Schemas["User"] }) {
   const [question, setQuestion] = useState<UserQuestion | null>(null);
@@ -24,6 +25,7 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
   // The server refuses changes of the own account, and of users with a role that this operator cannot give.
   const mayChange =
     me !== undefined && me.user_id !== user.id && rolesOf(me.role).includes(user.role) && !user.deleted_at;
+  const mayMove = mayOperate && !user.deleted_at;
   const close = () => setQuestion(null);
   return (
     <>
@@ -51,7 +53,7 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
         }
         actions={
           <>
-            {mayOperate && !user.deleted_at && (
+            {mayMove && (
               <Button look="go" icon={<Coins size={16} />} onClick={() => setQuestion("credit")}>
                 {texts.credit}
               </Button>
@@ -62,14 +64,16 @@ export function UserHead({ user }: { user: Schemas["User"] }) {
                 {texts.auditLog}
               </LinkButton>
             )}
-            {mayChange && <UserMenu user={user} onQuestion={setQuestion} />}
+            {(mayMove || mayChange) && (
+              <UserMenu user={user} mayMove={mayMove} mayChange={mayChange} onQuestion={setQuestion} />
+            )}
           </>
         }
       />
-      {question === "credit" && (
+      {(question === "credit" || question === "debit") && (
         <TokensDialog
           owner={{ kind: "user", id: user.id, name: user.email, tenant: user.tenant_id }}
-          kind="credit"
+          kind={question}
           onClose={close}
         />
       )}
