@@ -95,6 +95,18 @@ async def test_a_new_customer_gets_tokens_and_is_signed_out_when_disabled(
     await expect(theirs.get_by_role("navigation", name="Main").get_by_role("link", name="Tokens")).to_contain_text(
         "1,200"
     )
+
+    # Some are taken back, and both read why.
+    await page.get_by_role("button", name="Actions").click()
+    await page.get_by_role("menuitem", name="Take tokens back").click()
+    dialog = page.get_by_role("dialog", name=app_text("wallets.debit.title", ""))
+    await dialog.get_by_label("Tokens", exact=True).fill("200")
+    await dialog.get_by_label("Reason").fill("Chargeback 17")
+    await dialog.get_by_role("button", name="Take back 200 tokens").dblclick()
+    history = page.get_by_role("region", name="Wallet history")
+    await expect(history.get_by_text("Chargeback 17")).to_have_count(1)
+    await theirs.reload()
+    await expect(theirs.get_by_text("Chargeback 17")).to_be_visible()
     await page.reload()
     await page.get_by_role("tab", name="Sessions").click()
     await expect(page.get_by_role("list", name="Sessions").get_by_role("listitem")).to_have_count(1)

@@ -58,9 +58,12 @@ function About({ row, jobPage }: { row: Transaction; jobPage: JobPage | null }) 
     );
   }
   if (!row.provider_transaction_id) return null;
+  // The id of money that was taken back says nothing; the reason is in the words of who took it.
+  const about =
+    row.type === "PAYMENT_DEBIT" && row.reason ? row.reason : walletTexts.payment(row.provider_transaction_id);
   return (
     <span className="block truncate text-muted" title={row.provider_transaction_id}>
-      {walletTexts.payment(row.provider_transaction_id)}
+      {about}
     </span>
   );
 }
