@@ -40,13 +40,14 @@ export function BatchPage() {
     [query.data],
   );
   const { data: values } = useQuery(batchValuesQuery(id));
-  const isWhole = !hasNextPage;
+  // Files are dimensions by their names, so these must be known. Otherwise the grid fills while the list is read.
+  const isArranged = !hasNextPage || (jobs.length > 0 && jobs.every((job) => !job.input_name));
   const layout = useMemo(
     () =>
-      values && isWhole
+      values && isArranged
         ? layoutOf(values, new Map(jobs.map((job) => [job.batch_item ?? 0, job.input_name ?? ""])))
         : null,
-    [values, jobs, isWhole],
+    [values, jobs, isArranged],
   );
   const name = batchTexts.title(batch.title, batch.items);
   useTitle(name);

@@ -13,7 +13,7 @@ export const ItemCard = memo(function ItemCard({ job }: { job: JobSummary }) {
   const name = job.input_name ?? job.prompt ?? job.title;
   const isDone = job.status === "completed";
   return (
-    <div className="min-w-0 [content-visibility:auto] [contain-intrinsic-size:auto_190px]">
+    <div className="min-w-0 [content-visibility:auto] [contain-intrinsic-size:auto_146px] sm:[contain-intrinsic-size:auto_170px]">
       <Link
         to="/jobs/$id"
         params={{ id: job.id }}

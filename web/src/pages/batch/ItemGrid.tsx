@@ -17,7 +17,7 @@ export function ItemGrid({ layout, jobs }: Props) {
           <tr>
             <td />
             {layout.columns.map((column) => (
-              <th key={column.key} scope="col" className="max-w-44 px-1 text-left text-s font-[550]">
+              <th key={column.key} scope="col" className="max-w-36 px-1 text-left text-s font-[550] sm:max-w-44">
                 <span className="line-clamp-2" title={column.text}>
                   {column.text}
                 </span>
@@ -28,19 +28,17 @@ export function ItemGrid({ layout, jobs }: Props) {
         <tbody>
           {layout.rows.map((row, index) => (
             <tr key={row.key}>
-              <th
-                scope="row"
-                className="sticky left-0 z-[1] w-28 max-w-28 bg-bg pr-2 text-left align-top text-s font-[550] sm:w-44 sm:max-w-44"
-              >
-                <span className="line-clamp-4 pt-1" title={row.text}>
+              <th scope="row" className="sticky left-0 z-[1] bg-bg pr-2 text-left align-top text-s font-[550]">
+                <span className="line-clamp-4 w-22 pt-1 sm:w-42" title={row.text}>
                   {row.text}
                 </span>
               </th>
               {layout.columns.map((column, at) => {
                 const job = jobs.get(layout.items[index]?.[at] ?? 0);
                 return (
-                  <td key={column.key} className="w-44 min-w-36 align-top">
-                    {job && <ItemCard job={job} />}
+                  <td key={column.key} className="align-top">
+                    {/* A cell would be as wide as the longest prompt. */}
+                    <div className="w-36 sm:w-44">{job && <ItemCard job={job} />}</div>
                   </td>
                 );
               })}
