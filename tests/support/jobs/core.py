@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -298,9 +299,21 @@ def output_of(started: StartedLease, name: str = "output.mp4") -> JobOutputFile:
     return JobOutputFile(uuid7(), "local", path, name, "video/mp4", 7)
 
 
+# Of one context: a control plane that other tests of the process share may submit a job of its own at any time.
+_given_ids: ContextVar[Iterator[UUID]] = ContextVar("given_ids")
+
+
 @contextmanager
 def job_ids(*ids: UUID) -> Iterator[None]:
     """The next submits use these ids, for example for the same id in two pools."""
-    given = iter(ids)
-    with patch("callsheet.jobs.submit.submission.uuid7", lambda: next(given)):
-        yield
+
+    def next_id() -> UUID:
+        given = _given_ids.get(None)
+        return uuid7() if given is None else next(given)
+
+    token = _given_ids.set(iter(ids))
+    try:
+        with patch("callsheet.jobs.submit.submission.uuid7", next_id):
+            yield
+    finally:
+        _given_ids.reset(token)
