@@ -125,7 +125,7 @@ async def test_the_page_on_s3_leads_to_a_bucket_that_doctor_accepts(
     postgres: EmbeddedPostgres, admin: asyncpg.Connection, s3_server: S3Server, tmp_path: Path
 ) -> None:
     settings, other_service = blocks_of("use-s3-storage", "sh")
-    [cors] = blocks_of("use-s3-storage", "json")
+    _rights, cors, _lifecycle = blocks_of("use-s3-storage", "json")
     await admin.execute("CREATE DATABASE callsheet")
     shell = Shell(
         tmp_path,
