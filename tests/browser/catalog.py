@@ -31,7 +31,8 @@ def unique(name: str) -> str:
 
 
 async def drop(page: Page, name: str, content: str) -> None:
-    """A file that is let go somewhere over the page."""
+    """A file that is let go somewhere over the page, which has replaced its skeleton."""
+    await expect(page.get_by_role("heading", level=1).first).to_be_visible()
     files = await page.evaluate_handle(
         """([name, content]) => {
             const files = new DataTransfer();
